@@ -1,14 +1,16 @@
 """Every prompt of the product, one Markdown file each, and the one way to read them.
 
-A prompt file starts with YAML front matter (``id``, equal to the file's name without ``.md``, and a whole-number ``version``), then its Jinja template. A
-file for a chat has two parts, each after a line of its own: ``<!-- system -->`` and ``<!-- user -->``; a file without these lines is one part.
+A prompt file starts with YAML front matter (``id``, equal to the file's name without ``.md``, and a whole-number ``version``), then its
+Jinja template. A file for a chat has two parts, each after a line of its own: ``<!-- system -->`` and ``<!-- user -->``; a file without
+these lines is one part.
 
-What a template takes from outside (an issue, an attempt, a past item) is a *variable*, and goes through the filter ``data``, which bounds it and fences it::
+What a template takes from outside (an issue, an attempt, a past item) is a *variable* and goes through the filter ``data``, which bounds
+and fences it::
 
     {{ issue | data("issue", 20000) }}
 
-The fence's tag carries a code made from a hash of the text within. A text cannot hold the hash of itself, so no text can close its own fence, and the same text gives
-the same bytes each time.
+The fence's tag carries a code made from a hash of the text within. A text cannot hold the hash of itself, so no text can close its own
+fence, and the same text gives the same bytes each time.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
 class PromptError(Exception):
-    """A prompt file is missing or broken, or a template was not given what it needs. A fault of the installation or of ours, never of a user's input."""
+    """A prompt file is missing or broken, or a template was not given what it needs: the installation's fault, never the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def parse(id: str, source: str) -> Prompt:
 
 
 def fence(text: str, name: str, limit: int) -> str:
-    """``text`` between two tags that it cannot forge, cut in the middle to at most ``limit`` characters (tags not counted), the cut marked."""
+    """``text`` between two tags that it cannot forge, cut in the middle to ``limit`` characters (tags not counted), the cut marked."""
     body = _bounded(text, limit)
     code = hashlib.sha256(f"{name}\n{body}".encode("utf-8", "replace")).hexdigest()[:16]
     return f"<{name}-{code}>\n{body}\n</{name}-{code}>"

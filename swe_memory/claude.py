@@ -1,0 +1,382 @@
+"""The one way to a Claude model: a question in, a typed answer or a typed failure out.
+
+Retries, back-off and ``retry-after`` are the SDK's. What is added: answers are parsed into a pydantic type and, where they do not fit, asked for
+once more with the complaint; what every call used is counted, also when its answer was no good; a budget is looked at before each call; and
+what goes wrong is said in words a user can act on. Import it where it is needed: it brings pydantic, and making a Claude brings the SDK.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from swe_memory.budget import Budget, BudgetSpent
+from swe_memory.errors import ModelError, UsageError
+from swe_memory.pricing import Price, price
+from swe_memory.records import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import anthropic
+    from anthropic.types import MessageParam
+
+DEFAULT_MODEL = "claude-haiku-5-5"
+RAW_LIMIT = 20_000
+"""Characters of a model's answer that are kept, shown back to it, or stored with a failure."""
+
+T = TypeVar("T", bound=BaseModel)
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+FailureKind = Literal["invalid", "truncated", "refused", "paused", "too_long", "unexpected"]
+
+# What stops an answer, and what that makes of it. Everything else ("end_turn", "stop_sequence") leaves a text to parse.
+_STOPPED: dict[str, tuple[FailureKind, str]] = {
+    "refusal": ("refused", "the model refused to answer"),
+    "pause_turn": ("paused", "the model paused its turn, which only makes sense with server tools, and none were offered"),
+    "tool_use": ("unexpected", "the model asked for a tool, and none were offered"),
+    "model_context_window_exceeded": ("too_long", "question and answer together exceed the model's context window"),
+    "max_tokens": ("truncated", "the answer was cut off at {max_tokens} tokens"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """A valid answer. ``usage`` covers all calls that it took; ``attempts`` is 2 where the first answer did not fit; ``raw`` is its text."""
+
+    value: T
+    usage: Usage
+    raw: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The model was asked and billed, and gave nothing usable. ``raw`` is what it said last, at most RAW_LIMIT characters."""
+
+    kind: FailureKind
+    reason: str
+    usage: Usage
+    raw: str
+    attempts: int
+
+
+class ModelCallError(ModelError):
+    """The model could not be asked.
+
+    ``retryable``: the same call may well work later (overload, rate limit, network). ``stop``: no call of this run can work until somebody
+    changes something (key, permission, model name, money). ``usage`` is what was already used for the question that failed.
+    """
+
+    def __init__(self, what: str, hint: str = "", *, retryable: bool = False, stop: bool = False) -> None:
+        super().__init__(what, hint)
+        self.retryable = retryable
+        self.stop = stop
+        self.usage = Usage()
+
+
+class Claude:
+    """One model, one set of credentials, one tally; safe to share between threads.
+
+    ``base_url`` and ``api_key`` default to what the SDK reads from the environment (ANTHROPIC_BASE_URL; ANTHROPIC_API_KEY,
+    ANTHROPIC_AUTH_TOKEN or a profile). ``timeout`` is in seconds for one try, ``max_wait`` in seconds for one ``retry-after``: a server that
+    asks for more is not waited for. ``max_tokens`` bounds the answer, thinking included. Raises UsageError, before anything is sent, where
+    there is no key or where ``budget`` limits the cost of a model whose price is not known.
+    """
+
+    def __init__(
+        self,
+        model: str = DEFAULT_MODEL,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        max_tokens: int = 8192,
+        timeout: float = 300.0,
+        max_retries: int = 5,
+        max_wait: float = 120.0,
+        effort: Effort | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        self.model = model
+        self.price: Price | None = price(model)
+        self.budget = budget if budget is not None else Budget()
+        if self.budget.cost is not None and self.price is None:
+            raise UsageError(
+                f"a budget in dollars cannot be kept for {model!r}: its price is not known here",
+                "limit calls or tokens instead, or install the harness extra, whose litellm package brings a price list",
+            )
+        self._max_tokens = max_tokens
+        self._max_wait = max_wait
+        self._effort = effort
+        self._lock = threading.Lock()
+        self._usage = Usage(cost=0.0 if self.price else None)
+        self._retries = 0
+        self._client = _client(api_key, base_url, timeout, max_retries, self._refuse_to_wait)
+
+    @property
+    def usage(self) -> Usage:
+        """What all calls so far used, good answers or not. A response that was lost on its way is not in it: nobody told us its tokens."""
+        with self._lock:
+            return self._usage
+
+    @property
+    def retries(self) -> int:
+        """How many times the SDK sent a request again for the calls that were answered in the end."""
+        with self._lock:
+            return self._retries
+
+    def ask(self, system: str, user: str, schema: type[T]) -> Answer[T] | Failure:
+        """Ask for an answer of type ``schema``; where it does not fit, ask once more with the complaint, and no oftener.
+
+        Returns a Failure where the model answered but not usably. Raises ModelCallError where it could not be asked, BudgetSpent where the
+        budget does not allow the call; both carry the ``usage`` of what was already paid for this question.
+        """
+        messages: list[MessageParam] = [{"role": "user", "content": user}]
+        used = Usage()
+        failure: Failure | None = None
+        max_tokens = self._max_tokens
+        for attempt in (1, 2):
+            try:
+                reply, usage = self._call(system, messages, schema, max_tokens)
+            except (ModelCallError, BudgetSpent) as problem:
+                problem.usage = used
+                raise
+            used = used + usage
+            text = reply.text
+            stopped = _STOPPED.get(reply.stop_reason or "")
+            if stopped is None:
+                try:
+                    return Answer(_parse(text, schema), used, text[:RAW_LIMIT], attempt)
+                except ValidationError as problem:
+                    failure = Failure("invalid", _complaint(problem), used, text[:RAW_LIMIT], attempt)
+            else:
+                kind, reason = stopped
+                failure = Failure(kind, reason.format(max_tokens=max_tokens) + reply.detail, used, text[:RAW_LIMIT], attempt)
+                if kind != "truncated":
+                    return failure
+                # What filled the space may have been thinking, which does not get shorter by asking.
+                max_tokens *= 2
+            messages = _repair(user, text, failure.reason)
+        assert failure is not None
+        return failure
+
+    def _call(self, system: str, messages: list[MessageParam], schema: type[BaseModel], max_tokens: int) -> tuple[_Reply, Usage]:
+        """One request, retried by the SDK. Counts what it used, in the tally and in the budget, whatever becomes of the answer."""
+        import anthropic
+
+        asked = len(system) + sum(len(str(message["content"])) for message in messages)
+        usage = Usage(calls=1, cost=None)
+        with self.budget.room(*self._worst_case(asked, max_tokens)) as spend:
+            try:
+                raw = self._client.messages.with_raw_response.create(
+                    model=self.model,
+                    max_tokens=max_tokens,
+                    system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
+                    messages=messages,
+                    output_config={
+                        "format": {"type": "json_schema", "schema": anthropic.transform_schema(schema)},
+                        **({"effort": self._effort} if self._effort else {}),
+                    },
+                )
+                body = raw.http_response.content
+            except anthropic.AnthropicError as problem:
+                raise self._explain(problem) from None
+            try:
+                reply = _Reply.model_validate_json(body)
+            except ValidationError as problem:
+                raise ModelCallError(
+                    f"{self._client.base_url} answered with something that is not a message of the Messages API: {_complaint(problem)}",
+                    "see whether ANTHROPIC_BASE_URL points at the API, or try again",
+                    retryable=True,
+                ) from None
+            usage = self._bill(reply.usage)
+            spend(usage)
+        with self._lock:
+            self._usage = self._usage + usage
+            self._retries += raw.retries_taken
+        return reply, usage
+
+    def _worst_case(self, characters: int, max_tokens: int) -> tuple[int, float | None]:
+        """An estimate from above of one call's tokens and dollars: English and code take 3 characters a token or more."""
+        asked = characters // 3 + 1000
+        return asked + max_tokens, self.price.cost(input=asked, output=max_tokens) if self.price else None
+
+    def _bill(self, used: _Tokens) -> Usage:
+        hour = min(used.cache_creation.ephemeral_1h_input_tokens if used.cache_creation else 0, used.cache_creation_input_tokens or 0)
+        write, read = (used.cache_creation_input_tokens or 0) - hour, used.cache_read_input_tokens or 0
+        cost = None
+        # Other tiers and speeds have prices of their own, which nobody asked for and the list may not have.
+        if self.price is not None and used.service_tier in (None, "standard") and used.speed in (None, "standard"):
+            cost = self.price.cost(
+                input=used.input_tokens,
+                output=used.output_tokens,
+                cache_read=read,
+                cache_write=write,
+                cache_write_1h=hour,
+                region=used.inference_geo,
+            )
+        return Usage(1, used.input_tokens + hour + write + read, used.output_tokens, cost)
+
+    def _refuse_to_wait(self, response: anthropic.APIResponse[object]) -> None:
+        """The SDK sleeps as long as a server says, hours if need be, without a word. Somebody sits in front of this."""
+        seconds = _seconds_to_wait(response.headers.get("retry-after-ms"), response.headers.get("retry-after"))
+        if response.status_code >= 400 and seconds > self._max_wait:
+            raise ModelCallError(
+                f"the API answered {response.status_code} and asks to wait {seconds:.0f} s before the next try",
+                "start again then: what was learned is kept, and learning goes on where it stopped",
+                retryable=True,
+            )
+
+    def _explain(self, problem: anthropic.AnthropicError) -> ModelCallError:
+        """An error of the SDK in a user's words."""
+        import anthropic
+
+        url = self._client.base_url
+        if isinstance(problem, anthropic.APITimeoutError):
+            return ModelCallError(f"{url} did not answer in time", "try again, or raise the time-out", retryable=True)
+        if isinstance(problem, anthropic.APIConnectionError):
+            cause = self._public(str(problem.__cause__ or problem))
+            return ModelCallError(
+                f"no connection to {url}: {cause}", "check the network and ANTHROPIC_BASE_URL, then retry", retryable=True
+            )
+        if not isinstance(problem, anthropic.APIStatusError):
+            return ModelCallError(f"the SDK cannot make the call: {self._public(str(problem))}", "check the credentials", stop=True)
+        status, said = problem.status_code, self._public(problem.api_message or str(problem))
+        at = f"{url} answered {status}" + (f" to request {problem.request_id}" if problem.request_id else "")
+        if status == 401:
+            return ModelCallError(f"the key was not accepted: {at}: {said}", "set ANTHROPIC_API_KEY to a valid key", stop=True)
+        if status in (402, 403):
+            return ModelCallError(f"the key may not do this: {at}: {said}", "check the workspace's permissions and billing", stop=True)
+        if status == 404:
+            hint = f"choose a model that this key can use ({DEFAULT_MODEL} is the default), or check ANTHROPIC_BASE_URL"
+            return ModelCallError(f"model {self.model!r} was not found: {at}: {said}", hint, stop=True)
+        if status in (408, 409, 429) or status >= 500:
+            return ModelCallError(f"the API did not take the call, after retries: {at}: {said}", "start again later", retryable=True)
+        return ModelCallError(f"the API refused the request: {at}: {said}", "this attempt cannot be asked about as it is")
+
+    def _public(self, text: str) -> str:
+        """A server's words, short, on one line, and without our key, which a proxy may echo."""
+        for secret in (self._client.api_key, self._client.auth_token):
+            if secret:
+                text = text.replace(secret, "[key]")
+        return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:400]
+
+
+class _CacheWrites(BaseModel):
+    ephemeral_1h_input_tokens: int = Field(0, ge=0)
+
+
+class _Tokens(BaseModel):
+    input_tokens: int = Field(ge=0)
+    output_tokens: int = Field(ge=0)
+    cache_creation_input_tokens: int | None = Field(None, ge=0)
+    cache_read_input_tokens: int | None = Field(None, ge=0)
+    cache_creation: _CacheWrites | None = None
+    inference_geo: str | None = None
+    service_tier: str | None = None
+    speed: str | None = None
+
+
+class _Block(BaseModel):
+    type: str
+    text: str = ""
+
+
+class _StopDetails(BaseModel):
+    category: str | None = None
+    explanation: str | None = None
+
+
+class _Reply(BaseModel):
+    """The part of a message that is used, checked: the SDK's own models take any shape, so that a missing field would fail later."""
+
+    model_config = ConfigDict(extra="ignore")
+    type: Literal["message"]
+    content: list[_Block]
+    usage: _Tokens
+    stop_reason: str | None = None
+    stop_details: _StopDetails | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if block.type == "text")
+
+    @property
+    def detail(self) -> str:
+        said = [part for part in (self.stop_details.category, self.stop_details.explanation) if part] if self.stop_details else []
+        return f" ({': '.join(said)[:400]})" if said else ""
+
+
+def _client(
+    api_key: str | None, base_url: str | None, timeout: float, max_retries: int, look: Callable[[anthropic.APIResponse[object]], None]
+) -> anthropic.Anthropic:
+    import anthropic
+
+    def watch(request: anthropic.APIRequest, call_next: anthropic.CallNext) -> anthropic.APIResponse[object]:
+        response = call_next(request)
+        look(response)
+        return response
+
+    try:
+        client = anthropic.Anthropic(
+            api_key=api_key,
+            base_url=base_url,
+            timeout=anthropic.Timeout(timeout, connect=min(timeout, 10.0)),
+            max_retries=max_retries,
+            middleware=[watch],
+        )
+    except anthropic.AnthropicError as problem:
+        raise UsageError(f"the credentials for the Anthropic API cannot be read: {problem}", "set ANTHROPIC_API_KEY") from None
+    if not (client.api_key or client.auth_token or client.credentials):
+        client.close()
+        raise UsageError(
+            "no key for the Anthropic API",
+            "set ANTHROPIC_API_KEY, or do without a language model (--extractor rules, --judge rules)",
+        )
+    return client
+
+
+def _parse(text: str, schema: type[T]) -> T:
+    """The whole text as JSON of that type. A code fence around it (servers without structured output add one) is taken off; nothing else is."""
+    body = text.strip()
+    if body.startswith("```") and body.endswith("```"):
+        body = body.removeprefix("```").removesuffix("```").removeprefix("json").strip()
+    return schema.model_validate_json(body)
+
+
+def _complaint(problem: ValidationError) -> str:
+    """What does not fit, field by field, without the values: they are in the answer, and may be long."""
+    parts = []
+    for error in problem.errors(include_url=False, include_context=False, include_input=False)[:8]:
+        where = ".".join(str(part) for part in error["loc"])
+        parts.append(f"{where}: {error['msg']}" if where else error["msg"])
+    return "; ".join(parts)[:1000]
+
+
+def _repair(user: str, text: str, reason: str) -> list[MessageParam]:
+    """The question, the answer that did not fit, and what is wrong with it. The API takes no empty turn: an empty answer is left out."""
+    import prompts
+
+    again = prompts.load("repair").render(reason=reason)
+    said = text[:RAW_LIMIT].strip()
+    if not said:
+        return [{"role": "user", "content": f"{user}\n\n{again}"}]
+    return [{"role": "user", "content": user}, {"role": "assistant", "content": said}, {"role": "user", "content": again}]
+
+
+def _seconds_to_wait(milliseconds: str | None, after: str | None) -> float:
+    """What ``retry-after-ms`` and ``retry-after`` (seconds or a date) ask for; 0 where they ask for nothing that can be read."""
+    import time
+    from email.utils import parsedate_to_datetime
+
+    for value, unit in ((milliseconds, 0.001), (after, 1.0)):
+        try:
+            return float(value or "") * unit
+        except ValueError:
+            continue
+    try:
+        return parsedate_to_datetime(after or "").timestamp() - time.time()
+    except ValueError:
+        return 0.0

@@ -1,0 +1,144 @@
+"""What a model's tokens cost, from the price list that the ``litellm`` package maintains and ships as a data file.
+
+The list is read as a file: litellm itself is never imported (that costs seconds and a network call). Where the package is not installed, or
+does not list a model as one of Anthropic's, there is no price, and costs are None: a price is never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_LIST = "model_prices_and_context_window_backup.json"
+_TIER = re.compile(r"input_cost_per_token(_above_(\d+)(k?)_tokens)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """US dollars for one token of each sort. ``cache_write`` is for the five-minute cache, ``cache_write_1h`` for the hour's."""
+
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    cache_write_1h: float
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """A model's rates: ``tiers`` are (prompt size in tokens above which they hold, rates), smallest first, the first from -1.
+
+    ``regions`` are factors for the place where a request ran; ``source`` names the list and its version.
+    """
+
+    model: str
+    source: str
+    tiers: tuple[tuple[int, Rates], ...]
+    regions: tuple[tuple[str, float], ...] = ()
+
+    def cost(
+        self, *, input: int, output: int, cache_read: int = 0, cache_write: int = 0, cache_write_1h: int = 0, region: str | None = None
+    ) -> float:
+        """US dollars for one request. The whole prompt, cached or not, decides which tier all of its tokens are billed at."""
+        prompt = input + cache_read + cache_write + cache_write_1h
+        rates = [rates for above, rates in self.tiers if prompt > above][-1]
+        dollars = (
+            input * rates.input
+            + output * rates.output
+            + cache_read * rates.cache_read
+            + cache_write * rates.cache_write
+            + cache_write_1h * rates.cache_write_1h
+        )
+        return dollars * dict(self.regions).get(region or "", 1.0)
+
+
+def price(model: str) -> Price | None:
+    """The price of one of Anthropic's models by its API name, or None where no maintained list on this machine has it."""
+    return _prices().get(model)
+
+
+def parse(entries: dict[str, Any], source: str) -> dict[str, Price]:
+    """Prices from the content of the list, by model name; aliases are followed.
+
+    Entries that are not Anthropic's own, or lack a rate, are left out.
+    """
+    prices: dict[str, Price] = {}
+    for model, entry in entries.items():
+        target = entry
+        if isinstance(entry, dict) and isinstance(entry.get("alias_of"), str):
+            target = entries.get(entry["alias_of"])
+        if isinstance(target, dict) and target.get("litellm_provider") == "anthropic":
+            tiers = _tiers(target)
+            if tiers:
+                prices[model] = Price(model, source, tiers, _regions(target))
+    return prices
+
+
+@cache
+def _prices() -> dict[str, Price]:
+    found = _find()
+    if found is None:
+        return {}
+    path, source = found
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return parse(entries, source) if isinstance(entries, dict) else {}
+
+
+def _find() -> tuple[Path, str] | None:
+    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
+
+    # Finding the spec of a top-level package does not run it.
+    spec = find_spec("litellm")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    path = Path(next(iter(spec.submodule_search_locations))) / _LIST
+    try:
+        return path, f"litellm {version('litellm')}"
+    except PackageNotFoundError:
+        return None
+
+
+def _tiers(entry: dict[str, Any]) -> tuple[tuple[int, Rates], ...]:
+    base = _rates(entry, "", None)
+    if base is None:
+        return ()
+    tiers = [(-1, base)]
+    for key in entry:
+        match = _TIER.match(key)
+        if match:
+            rates = _rates(entry, match[1], base)
+            if rates is not None:
+                tiers.append((int(match[2]) * (1000 if match[3] else 1), rates))
+    return tuple(sorted(tiers, key=lambda tier: tier[0]))
+
+
+def _rates(entry: dict[str, Any], suffix: str, base: Rates | None) -> Rates | None:
+    def rate(key: str, otherwise: float | None) -> float | None:
+        value = entry.get(key + suffix)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else otherwise
+
+    cost_in = rate("input_cost_per_token", base.input if base else None)
+    cost_out = rate("output_cost_per_token", base.output if base else None)
+    if cost_in is None or cost_out is None:
+        return None
+    # As the list's own reader has it: a sort of token without a price of its own is billed as ordinary input.
+    read = rate("cache_read_input_token_cost", cost_in)
+    write = rate("cache_creation_input_token_cost", cost_in)
+    hour = rate("cache_creation_input_token_cost_above_1hr", write)
+    return Rates(cost_in, cost_out, read or 0.0, write or 0.0, hour or 0.0)
+
+
+def _regions(entry: dict[str, Any]) -> tuple[tuple[str, float], ...]:
+    factors = entry.get("provider_specific_entry")
+    if not isinstance(factors, dict):
+        return ()
+    # The same table also holds factors for things that are not places ("fast"), which never match a region's name.
+    return tuple(sorted((str(name), float(factor)) for name, factor in factors.items() if isinstance(factor, int | float)))
