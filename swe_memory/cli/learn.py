@@ -1,0 +1,179 @@
+"""``swe-memory learn``: a folder of attempts into a bank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from swe_memory.cli import options
+
+if TYPE_CHECKING:
+    from swe_memory.progress import Progress
+    from swe_memory.records import Attempt, Judge
+    from swe_memory.sources import Scan
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@options.bank_option
+@click.option(
+    "--extractor",
+    type=click.Choice(["rules", "llm"]),
+    default="rules",
+    show_default=True,
+    help="How items are distilled; llm needs ANTHROPIC_API_KEY.",
+)
+@click.option(
+    "--verdict",
+    type=click.Choice(["auto", "tests", "rules", "llm"]),
+    default="auto",
+    show_default=True,
+    help="Who says whether an attempt passed. auto and tests: the test reports in FOLDER (an oracle; attempts without one teach "
+    "nothing); rules, llm: a judge that sees only the attempt.",
+)
+@click.option(
+    "--issues",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="Issue texts as SWE-bench rows (JSON or JSONL); otherwise the text is taken from each trajectory.",
+)
+@click.option("--session", default=None, metavar="NAME", help="A name for this learning session, for bank undo.")
+@options.embedder_option
+@options.model_options
+@options.json_option
+def learn(
+    folder: Path,
+    bank_uri: str,
+    extractor: str,
+    verdict: str,
+    issues: Path | None,
+    session: str | None,
+    embedder: str,
+    model: str,
+    max_cost: float | None,
+    as_json: bool,
+) -> None:
+    """Learn from every attempt found in FOLDER.
+
+    FOLDER holds trajectories (mini-SWE-agent, SWE-agent), and beside them predictions and official test reports, in any depth; they are matched by
+    instance id. Learning again adds nothing; a changed verdict replaces what was learned.
+
+    \b
+    Examples:
+      swe-memory learn runs/mine --bank team.lance
+      swe-memory learn runs/mine --bank team.lance --verdict llm --extractor llm --max-cost 5
+    \b
+    JSON: {bank, bank_version, session, found, read, learned, already, superseded, nothing, items: {added, quarantined, rejected,
+      by_polarity, by_reach}, verdicts: {resolved, unresolved, unknown, source}, usage, problems: [{where, what}], missing: {what: count},
+      attempts: [{issue_id, status, items: [id], quarantined: [id], rejected: [reason]}]}
+    """
+    from swe_memory.progress import Progress
+    from swe_memory.sources import scan
+
+    judge = options.make_judge(verdict, model, max_cost) if verdict in ("rules", "llm") else None
+    distil = options.make_extractor(extractor, model, max_cost)
+    found = scan(folder, issues=issues)
+    problems: list[dict[str, str]] = [{"where": problem.where, "what": problem.what} for problem in found.problems]
+    verdicts: Counter[str] = Counter()
+    with (
+        options.open_bank(bank_uri, embedder=embedder, create=True) as bank,
+        Progress("learning", len(found.attempts), quiet=as_json) as progress,
+    ):
+        for warning in bank.warnings:
+            click.echo(f"note: {warning}", err=True)
+        attempts = _attempts(found, judge, problems, verdicts, progress)
+        report = bank.learn_many(attempts, extractor=distil, session=session)
+        problems += [{"where": failure.issue_id, "what": failure.reason} for failure in report.failures]
+        learned = report.learned
+        status = Counter(entry.status for entry in learned)
+        new = [item for entry in learned if entry.status in ("learned", "superseded") for item in entry.items]
+        result = {
+            "bank": bank_uri,
+            "bank_version": bank.version,
+            "session": report.session,
+            "found": len(found.attempts),
+            "read": sum(verdicts.values()),
+            **{name: status[name] for name in ("learned", "already", "superseded", "nothing")},
+            "items": {
+                "added": len(new),
+                "quarantined": sum(len(entry.quarantined) for entry in learned if entry.status in ("learned", "superseded")),
+                "rejected": sum(len(entry.rejected) for entry in learned),
+                "by_polarity": dict(sorted(Counter(item.polarity for item in new).items())),
+                "by_reach": dict(sorted(Counter(item.reach for item in new).items())),
+            },
+            "verdicts": {
+                **{name: verdicts[name] for name in ("resolved", "unresolved", "unknown")},
+                "source": verdict if judge else "tests",
+            },
+            "usage": report.usage,
+            "problems": problems,
+            "missing": dict(sorted(Counter(what for file in found.attempts for what in file.missing).items())),
+            "attempts": [
+                {
+                    "issue_id": entry.issue_id,
+                    "status": entry.status,
+                    "items": [item.id for item in entry.items],
+                    "quarantined": [item.id for item in entry.quarantined],
+                    "rejected": [rejection.reason for rejection in entry.rejected],
+                }
+                for entry in learned
+            ],
+        }
+    if as_json:
+        options.print_json(result)
+    else:
+        _print(result)
+    if problems:
+        raise click.exceptions.Exit(1)
+
+
+def _attempts(
+    found: Scan, judge: Judge | None, problems: list[dict[str, str]], verdicts: Counter[str], progress: Progress
+) -> Iterator[Attempt]:
+    from swe_memory.errors import SweMemoryError
+    from swe_memory.sources import read_attempt
+
+    for file in found.attempts:
+        try:
+            attempt = read_attempt(file)
+            if judge is not None:
+                attempt = replace(attempt, verdict=judge.judge(attempt.issue, attempt.trajectory))
+        except SweMemoryError as error:
+            problems.append({"where": str(file.trajectory), "what": str(error)})
+            progress.advance(note=file.instance_id)
+            continue
+        verdicts[attempt.verdict.outcome] += 1
+        yield attempt
+        progress.advance(note=file.instance_id)
+
+
+def _print(result: dict[str, object]) -> None:
+    items, verdicts, missing = result["items"], result["verdicts"], result["missing"]
+    assert isinstance(items, dict) and isinstance(verdicts, dict) and isinstance(missing, dict)
+    label = "tests (oracle verdicts)" if verdicts["source"] == "tests" else f"the {verdicts['source']} judge"
+    click.echo(
+        f"{result['found']} attempts found, {result['read']} read; verdicts from {label}: "
+        f"{verdicts['resolved']} resolved, {verdicts['unresolved']} unresolved, {verdicts['unknown']} unknown"
+    )
+    click.echo(
+        f"learned {result['learned']}, already known {result['already']}, verdict changed {result['superseded']}, nothing to learn {result['nothing']}"
+    )
+    kinds = ", ".join(f"{count} {name}" for part in ("by_polarity", "by_reach") for name, count in items[part].items())
+    click.echo(
+        f"items: {items['added']} added{f' ({kinds})' if kinds else ''}, {items['quarantined']} quarantined, {items['rejected']} drafts refused"
+    )
+    for what, count in missing.items():
+        click.echo(f"  {count} without {what}")
+    problems = result["problems"]
+    assert isinstance(problems, list)
+    for problem in problems[:20]:
+        click.echo(f"problem: {problem['where']}: {problem['what']}", err=True)
+    if len(problems) > 20:
+        click.echo(f"... and {len(problems) - 20} more problems (--json lists all)", err=True)
+    click.echo(f"bank {result['bank']} is at version {result['bank_version']}")

@@ -1,0 +1,96 @@
+"""Settings: a flag wins over an environment variable, which wins over ``swe-memory.toml``, which wins over the default.
+
+The file is looked for in the current directory only, or where ``SWE_MEMORY_CONFIG`` points, so that what is in force never has to be guessed
+(``swe-memory doctor`` prints it). Keys at the top apply to every command that has such a flag; a table applies to one command::
+
+    bank = "team.lance"
+
+    [learn]
+    extractor = "rules"
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swe_memory.errors import UsageError
+
+if TYPE_CHECKING:
+    import click
+
+FILE_NAME = "swe-memory.toml"
+FILE_VARIABLE = "SWE_MEMORY_CONFIG"
+
+
+def find_config(environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Path | None:
+    """The settings file in force, or None. A path given by environment must exist (UsageError otherwise)."""
+    environ = os.environ if environ is None else environ
+    if named := environ.get(FILE_VARIABLE):
+        path = Path(named)
+        if not path.is_file():
+            raise UsageError(f"{FILE_VARIABLE} points at {named}, which is not a file", "correct the variable or unset it")
+        return path
+    path = (directory or Path.cwd()) / FILE_NAME
+    return path if path.is_file() else None
+
+
+def load_config(path: Path) -> dict[str, Any]:
+    """The file as a dictionary. Raises UsageError with file, line and reason where it is not TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}", "see https://toml.io; strings need quotes") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+
+
+def default_map(config: Mapping[str, Any], group: click.Group, ctx: click.Context, path: Path) -> dict[str, Any]:
+    """What click takes as ``default_map`` for ``group``: top keys spread to every command that knows them, tables to their command.
+
+    Raises UsageError for a key or table that no command knows: a setting that is silently ignored is worse than none.
+    """
+    import click
+
+    shared = {key: value for key, value in config.items() if not isinstance(value, Mapping)}
+    used: set[str] = set()
+
+    def spread(group: click.Group, ctx: click.Context, tables: Mapping[str, Any], where: str) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        names = group.list_commands(ctx)
+        for key, value in tables.items():
+            if isinstance(value, Mapping) and key not in names:
+                raise UsageError(f"{path}: there is no command [{where}{key}]", f"commands: {', '.join(names)}")
+        for name in names:
+            command = group.get_command(ctx, name)
+            if command is None:
+                continue
+            own = tables.get(name, {})
+            if isinstance(command, click.Group):
+                result[name] = spread(command, ctx, own, f"{name}.")
+                continue
+            # A setting goes by the flag's long name, with dashes or underscores: what --help shows is what the file takes.
+            flags = {flag.lstrip("-").replace("-", "_"): param.name for param in command.params for flag in param.opts if param.name}
+            values = {}
+            for key, value in shared.items():
+                if (known := flags.get(key.replace("-", "_"))) is not None:
+                    values[known] = value
+                    used.add(key)
+            for key, value in own.items():
+                if (known := flags.get(key.replace("-", "_"))) is None:
+                    raise UsageError(
+                        f"{path}: [{where}{name}] has no setting {key!r}", f"see swe-memory {where.replace('.', ' ')}{name} --help"
+                    )
+                values[known] = value
+            result[name] = values
+        return result
+
+    result = spread(group, ctx, {key: value for key, value in config.items() if isinstance(value, Mapping)}, "")
+    if unknown := sorted(set(shared) - used):
+        raise UsageError(
+            f"{path}: no command has a setting {unknown[0]!r}", "see swe-memory COMMAND --help for the settings of each command"
+        )
+    return result
