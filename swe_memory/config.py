@@ -7,6 +7,9 @@ The file is looked for in the current directory only, or where ``SWE_MEMORY_CONF
 
     [learn]
     extractor = "rules"
+
+    ["items list"]
+    limit = 50
 """
 
 from __future__ import annotations
@@ -56,21 +59,18 @@ def default_map(config: Mapping[str, Any], group: click.Group, ctx: click.Contex
     import click
 
     shared = {key: value for key, value in config.items() if not isinstance(value, Mapping)}
+    tables = {key: value for key, value in config.items() if isinstance(value, Mapping)}
     used: set[str] = set()
 
-    def spread(group: click.Group, ctx: click.Context, tables: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def fill(group: click.Group, ctx: click.Context, prefix: str) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        names = group.list_commands(ctx)
-        for key, value in tables.items():
-            if isinstance(value, Mapping) and key not in names:
-                raise UsageError(f"{path}: there is no command [{where}{key}]", f"commands: {', '.join(names)}")
-        for name in names:
+        for name in group.list_commands(ctx):
             command = group.get_command(ctx, name)
             if command is None:
                 continue
-            own = tables.get(name, {})
+            words = f"{prefix}{name}"
             if isinstance(command, click.Group):
-                result[name] = spread(command, ctx, own, f"{name}.")
+                result[name] = fill(command, ctx, f"{words} ")
                 continue
             # A setting goes by the flag's long name, with dashes or underscores: what --help shows is what the file takes.
             flags = {flag.lstrip("-").replace("-", "_"): param.name for param in command.params for flag in param.opts if param.name}
@@ -79,16 +79,19 @@ def default_map(config: Mapping[str, Any], group: click.Group, ctx: click.Contex
                 if (known := flags.get(key.replace("-", "_"))) is not None:
                     values[known] = value
                     used.add(key)
-            for key, value in own.items():
+            for key, value in tables.pop(words, {}).items():
                 if (known := flags.get(key.replace("-", "_"))) is None:
-                    raise UsageError(
-                        f"{path}: [{where}{name}] has no setting {key!r}", f"see swe-memory {where.replace('.', ' ')}{name} --help"
-                    )
+                    raise UsageError(f"{path}: [{words}] has no setting {key!r}", f"see swe-memory {words} --help")
                 values[known] = value
             result[name] = values
         return result
 
-    result = spread(group, ctx, {key: value for key, value in config.items() if isinstance(value, Mapping)}, "")
+    result = fill(group, ctx, "")
+    if tables:
+        raise UsageError(
+            f"{path}: there is no command [{next(iter(tables))}]",
+            'a table is named as the command is typed: [learn], ["bank info"]; see swe-memory --help',
+        )
     if unknown := sorted(set(shared) - used):
         raise UsageError(
             f"{path}: no command has a setting {unknown[0]!r}", "see swe-memory COMMAND --help for the settings of each command"

@@ -110,7 +110,8 @@ def _print(found: object, explain: bool) -> None:
         click.echo(f"  {item.description}")
         click.echo(f"  {item.content}")
         click.echo(
-            f"  {item.polarity}, {item.reach}; learned in {item.repo} from {item.provenance.issue_id} ({item.provenance.outcome} by {item.provenance.verdict_source}); id {item.id}"
+            f"  {item.polarity}, {item.reach}; learned in {item.repo} from {item.provenance.issue_id} "
+            f"({item.provenance.outcome} by {item.provenance.verdict_source}); id {item.id}"
         )
     if found.item is not None:
         click.echo(f"\nscore {found.score:.3f}, bank version {found.bank_version}")
