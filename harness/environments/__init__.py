@@ -1,0 +1,30 @@
+"""Where an agent's commands run: one small protocol, one module for each kind of place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What one command printed (standard output and error together, in order, bounded) and how it ended.
+
+    ``returncode`` is 124 where the time limit ended it (then ``timed_out`` is true), negative where a signal did.
+    """
+
+    output: str
+    returncode: int
+    timed_out: bool = False
+
+
+class Environment(Protocol):
+    """A shell in the agent's copy of the repository."""
+
+    def execute(self, command: str, *, timeout: float | None = None) -> Execution:
+        """Run ``command`` in a fresh shell at the root of the repository; ``timeout`` in seconds, None for the environment's own limit."""
+        ...
+
+    def close(self) -> None:
+        """End what is still running and remove what the environment made for itself. May be called twice."""
+        ...

@@ -1,0 +1,243 @@
+"""Datasets in SWE-bench's row format: the bundled bench, and local JSON or JSONL files.
+
+A row is split on reading. What the agent may know becomes an :class:`~swe_memory.records.Issue`; everything else goes into :class:`Grading`, which only
+the grader opens and whose ``repr`` shows nothing, so that a log line or a traceback cannot carry a gold patch into a prompt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from swe_memory.errors import UsageError
+from swe_memory.records import Issue
+
+MINIBENCH = "minibench"
+_LATER = {"verified", "lite", "full", "swe-bench", "swe-bench_verified", "swe-bench_lite", "multimodal"}
+_CLASSIC = ("instance_id", "repo", "base_commit", "problem_statement", "patch", "test_patch", "version", "FAIL_TO_PASS", "PASS_TO_PASS")
+_SINCE_5 = ("image", "eval_script", "log_parser", "eval_type")
+_EVAL_TYPES = ("pass_and_fail", "fail_only")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Grading:
+    """What only the grader may read: the reference fix, the hidden tests and how they are run.
+
+    ``row`` is the complete official row, for handing to swebench. ``fail_to_pass`` must fail before the fix and pass after it, ``pass_to_pass``
+    must go on passing.
+    """
+
+    patch: str
+    test_patch: str
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    image: str
+    eval_script: str
+    log_parser: str
+    eval_type: str
+    row: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return "Grading(hidden)"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An issue and its grading part, kept apart by type. ``repository`` is a local git repository that holds the base commit, or None where the
+    dataset brings none."""
+
+    issue: Issue
+    grading: Grading
+    version: str = ""
+    environment_setup_commit: str = ""
+    repository: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Instances in the order of their source. ``hash`` (64 hex digits) is over the rows' content, whatever their order and the file's layout."""
+
+    name: str
+    hash: str
+    instances: tuple[Instance, ...]
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+    def instance(self, instance_id: str) -> Instance:
+        """The instance of that id; raises UsageError naming some that exist."""
+        for instance in self.instances:
+            if instance.issue.id == instance_id:
+                return instance
+        some = ", ".join(instance.issue.id for instance in self.instances[:3])
+        raise UsageError(f"{self.name} has no instance {instance_id!r}", f"It has {len(self)} instances, such as {some}.")
+
+
+def load_dataset(name_or_path: str | Path, *, repositories: Path | None = None, cache: Path | None = None) -> Dataset:
+    """Load ``minibench`` or a local ``.json`` (a list of rows) or ``.jsonl`` file in the official row format of swebench 5.
+
+    ``repositories`` is a folder with a clone of each repository as OWNER__NAME or OWNER/NAME (``.git`` may follow); ``cache`` is where the bundled
+    repositories are built (default: the user's cache folder). Raises :class:`UsageError` where the dataset is unknown, empty, has a duplicate id,
+    or a row that cannot be graded.
+    """
+    name = str(name_or_path)
+    if name == MINIBENCH:
+        from harness import minibench
+
+        return make_dataset(MINIBENCH, minibench.load(cache))
+    path = Path(name_or_path)
+    if path.suffix not in (".json", ".jsonl"):
+        if name.lower().split("/")[-1] in _LATER:
+            raise UsageError(
+                f"dataset {name!r} is not available in this version",
+                f"Use {MINIBENCH!r}, or a local .json or .jsonl file in its row format.",
+            )
+        raise UsageError(f"unknown dataset {name!r}", f"Use {MINIBENCH!r}, or a .json or .jsonl file in SWE-bench's row format.")
+    rows = _read(path)
+    return make_dataset(path.name, [instance_from_row(row, where=where, repositories=repositories) for where, row in rows])
+
+
+def make_dataset(name: str, instances: Iterable[Instance]) -> Dataset:
+    """Check that there are instances and that no id comes twice, and hash them."""
+    found = tuple(instances)
+    if not found:
+        raise UsageError(f"dataset {name} is empty", "Give it at least one row.")
+    seen: dict[str, int] = {}
+    for number, instance in enumerate(found, 1):
+        before = seen.setdefault(instance.issue.id, number)
+        if before != number:
+            raise UsageError(f"dataset {name}: {instance.issue.id} comes twice, as instances {before} and {number}", "Keep one of them.")
+    return Dataset(name, rows_hash([instance.grading.row for instance in found]), found)
+
+
+def rows_hash(rows: Iterable[Mapping[str, Any]]) -> str:
+    """sha256 over the rows as canonical JSON, sorted by id; the two list columns count the same written as a list or as JSON text."""
+    canonical = [{**row, **{column: list(_names(row[column], "", column)) for column in ("FAIL_TO_PASS", "PASS_TO_PASS")}} for row in rows]
+    canonical.sort(key=lambda row: str(row["instance_id"]))
+    digest = hashlib.sha256()
+    for row in canonical:
+        digest.update(json.dumps(row, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def instance_from_row(
+    row: Mapping[str, Any], *, where: str = "row", repositories: Path | None = None, repository: Path | None = None
+) -> Instance:
+    """Split one official row into what the agent may see and what only the grader may. ``where`` names the row in messages."""
+    identity = f"{where} ({row['instance_id']})" if isinstance(row.get("instance_id"), str) else where
+    _check(row, identity)
+    grading = Grading(
+        patch=row["patch"],
+        test_patch=row["test_patch"],
+        fail_to_pass=_names(row["FAIL_TO_PASS"], identity, "FAIL_TO_PASS"),
+        pass_to_pass=_names(row["PASS_TO_PASS"], identity, "PASS_TO_PASS"),
+        image=row["image"],
+        eval_script=row["eval_script"],
+        log_parser=row["log_parser"],
+        eval_type=row["eval_type"],
+        row=dict(row),
+    )
+    if not grading.fail_to_pass:
+        raise UsageError(f"{identity}: FAIL_TO_PASS is empty, so nothing could show that the issue is resolved", "Name at least one test.")
+    return Instance(
+        issue=Issue(row["instance_id"], row["repo"], row["problem_statement"], row["base_commit"], _time(row.get("created_at"), identity)),
+        grading=grading,
+        version=row["version"],
+        environment_setup_commit=str(row.get("environment_setup_commit") or ""),
+        repository=repository or _clone(repositories, row["repo"]),
+    )
+
+
+def _check(row: Mapping[str, Any], identity: str) -> None:
+    missing = [column for column in _CLASSIC if column not in row]
+    newer = [column for column in _SINCE_5 if column not in row]
+    if missing:
+        raise UsageError(
+            f"{identity}: no column {', '.join(missing + newer)}",
+            "Give each row the columns of SWE-bench's format; see the dataset's page.",
+        )
+    if newer:
+        raise UsageError(
+            f"{identity}: no column {', '.join(newer)}: this is a row of SWE-bench before version 5",
+            "Take the rows from a current revision of SWE-bench/SWE-bench_Verified (swebench 5), which says in each row how it is graded.",
+        )
+    for column in (*_CLASSIC[:7], *_SINCE_5):
+        if not isinstance(row[column], str):
+            raise UsageError(f"{identity}: {column} is {type(row[column]).__name__}, not text", "Write it as a string.")
+    for column in ("instance_id", "repo", "base_commit", "test_patch", "eval_script", "log_parser"):
+        if not row[column].strip():
+            raise UsageError(f"{identity}: {column} is empty", "Fill it in, or leave the row out.")
+    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", row["instance_id"]):
+        raise UsageError(f"{identity}: the id cannot be a file name", "Use letters, digits, '_', '-' and '.' only.")
+    if row["eval_type"] not in _EVAL_TYPES:
+        raise UsageError(f"{identity}: eval_type is {row['eval_type']!r}", f"swebench knows {' and '.join(_EVAL_TYPES)}.")
+
+
+def _names(value: Any, identity: str, column: str) -> tuple[str, ...]:
+    """Test names, written as a list or (as SWE-bench does) as JSON text of a list."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise UsageError(f"{identity}: {column} is not a JSON list", 'Write it as ["test one", "test two"].') from error
+    if not isinstance(value, Sequence) or not all(isinstance(name, str) for name in value):
+        raise UsageError(f"{identity}: {column} is not a list of test names", 'Write it as ["test one", "test two"].')
+    return tuple(value)
+
+
+def _time(value: Any, identity: str) -> datetime | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise UsageError(f"{identity}: created_at is {value!r}", "Write it as 2024-05-01T12:00:00Z.") from error
+    if not isinstance(value, datetime):
+        raise UsageError(f"{identity}: created_at is {type(value).__name__}, not a time", "Write it as 2024-05-01T12:00:00Z.")
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _clone(repositories: Path | None, repo: str) -> Path | None:
+    if repositories is None:
+        return None
+    flat = repo.replace("/", "__")
+    candidates = (repositories / flat, repositories / f"{flat}.git", repositories / repo, repositories / f"{repo}.git")
+    return next((folder for folder in candidates if folder.is_dir()), None)
+
+
+def _read(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """(where, row) of each row of a .json or .jsonl file."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"cannot read dataset {path}: {error.strerror}", "Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"dataset {path} is not UTF-8 text", "Save it as UTF-8.") from error
+    found: list[tuple[str, Any]] = []
+    if path.suffix == ".jsonl":
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                found.append((f"{path.name} line {number}", _parse(line, f"{path} line {number}")))
+    else:
+        rows = _parse(text, str(path)) if text.strip() else []
+        if not isinstance(rows, list):
+            raise UsageError(f"dataset {path} is not a list of rows", "Write a JSON list, or one row a line in a .jsonl file.")
+        found = [(f"{path.name} row {number}", row) for number, row in enumerate(rows, 1)]
+    for where, row in found:
+        if not isinstance(row, dict):
+            raise UsageError(f"{where} is not a JSON object", "Write one row as {...}.")
+    return found
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is not valid JSON: {error}", "Repair it, or write it again.") from error

@@ -1,0 +1,243 @@
+"""Commands on this machine, in the agent's copy of the repository. This is *not* a sandbox.
+
+What it does: each command gets a session of its own, a time limit that ends the whole session, a HOME and a TMPDIR of its own, no standard input, an
+environment that holds nothing of the caller's but PATH (so no API keys), and bounded output. What it does not do: keep a command from reading or
+writing other files, from the network, from reading ``/proc`` of the process that started it, or from using up memory or disk. Run agents that you would
+not run yourself in a container.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from harness.environments import Execution
+from harness.environments.bounded import BoundedOutput
+
+TIMED_OUT = 124  # as timeout(1) reports it
+_COOKIE = "SWE_MEMORY_ENVIRONMENT"
+_LONGEST_ARGUMENT = 100_000  # bytes; Linux refuses a single argument of 128 KiB
+_GRACE = 1.0  # seconds between SIGTERM and SIGKILL
+_DRAIN = 0.1  # seconds to go on reading after the shell has ended while a background child still holds the pipe
+
+
+class LocalEnvironment:
+    """``bash -c COMMAND`` in ``workdir``, as :class:`harness.environments.Environment` asks.
+
+    ``timeout`` is the limit in seconds of a command that brings none; ``output_limit`` the bytes of output that are kept (the first and the last half,
+    with a marker between them); ``variables`` are added to the environment. ``python`` and ``python3`` are the running interpreter. Background
+    children live until :meth:`close`; those of a command that timed out end with it.
+    """
+
+    def __init__(
+        self, workdir: Path, *, timeout: float = 60.0, output_limit: int = 200_000, variables: Mapping[str, str] | None = None
+    ) -> None:
+        self.workdir = workdir
+        self._timeout = timeout
+        self._output_limit = output_limit
+        self._cookie = secrets.token_hex(16)
+        self._commands = 0
+        self._groups: set[int] = set()
+        self._scratch = Path(tempfile.mkdtemp(prefix="swe-memory-env-"))
+        for name in ("home", "tmp", "bin"):
+            (self._scratch / name).mkdir()
+        for name in ("python", "python3"):
+            # A wrapper, not a link: a link would make the interpreter forget its virtual environment.
+            wrapper = self._scratch / "bin" / name
+            wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+            wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+        self._variables = self._environment(variables or {})
+
+    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        path = os.pathsep.join([str(self._scratch / "bin"), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+        return {
+            **kept,
+            "PATH": path,
+            "HOME": str(self._scratch / "home"),
+            "TMPDIR": str(self._scratch / "tmp"),
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
+            "TZ": "UTC",
+            "TERM": "dumb",
+            "NO_COLOR": "1",
+            "PAGER": "cat",
+            "GIT_PAGER": "cat",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",
+            "PYTHONNOUSERSITE": "1",
+            **variables,
+        }
+
+    def execute(self, command: str, *, timeout: float | None = None) -> Execution:
+        """Run one command; see the class. A command that cannot be started at all comes back as an execution with code 126 or 127."""
+        limit = self._timeout if timeout is None else timeout
+        if "\0" in command:
+            return Execution("bash: a command cannot hold a NUL character\n", 126)
+        encoded = command.encode("utf-8", errors="surrogateescape")
+        arguments = ["bash", "-c", os.fsdecode(encoded)]
+        if len(encoded) > _LONGEST_ARGUMENT:
+            script = self._scratch / "command.sh"
+            script.write_bytes(encoded)
+            arguments = ["bash", str(script)]
+        self._commands += 1
+        cookie = f"{self._cookie}-{self._commands}"
+        try:
+            process = subprocess.Popen(
+                arguments,
+                cwd=self.workdir,
+                env={**self._variables, _COOKIE: cookie},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return Execution(f"bash: cannot start in the working directory: {error.strerror}\n", 127)
+        self._groups.add(process.pid)
+        try:
+            return self._follow(process, time.monotonic() + limit, cookie)
+        except BaseException:
+            self._end(process, cookie)
+            raise
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+            if not _group_alive(process.pid):
+                self._groups.discard(process.pid)
+
+    def _follow(self, process: subprocess.Popen[bytes], deadline: float, cookie: str) -> Execution:
+        assert process.stdout is not None
+        pipe = process.stdout.fileno()
+        os.set_blocking(pipe, False)
+        output = BoundedOutput(self._output_limit)
+        drained_by: float | None = None  # set once the shell has ended: what its children still print is not waited for
+        while True:
+            now = time.monotonic()
+            if drained_by is None and process.poll() is not None:
+                drained_by = now + _DRAIN
+            if drained_by is None and now >= deadline:
+                self._end(process, cookie)
+                _read(pipe, output)
+                return Execution(output.text(), TIMED_OUT, timed_out=True)
+            wait = min(deadline - now, 0.02) if drained_by is None else drained_by - now
+            readable, _, _ = select.select([pipe], [], [], max(0.0, wait))
+            if readable and _read(pipe, output):  # end of file: nobody holds the pipe any more
+                break
+            if drained_by is not None and time.monotonic() >= drained_by:
+                break
+        try:
+            process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:  # the command closed its output and goes on
+            self._end(process, cookie)
+            return Execution(output.text(), TIMED_OUT, timed_out=True)
+        return Execution(output.text(), process.returncode)
+
+    def _end(self, process: subprocess.Popen[bytes], cookie: str) -> None:
+        """SIGTERM to the command's process group and to what has left the group (known by the cookie in its environment), then SIGKILL."""
+        group = process.pid
+        _signal(group, signal.SIGTERM)
+        strays = [pid for pid in self._marked(cookie) if _session_of(pid) != group]
+        for pid in strays:
+            _kill(pid, signal.SIGTERM)
+        until = time.monotonic() + _GRACE
+        while time.monotonic() < until:
+            process.poll()  # reaps the shell: as a zombie it would keep its group alive
+            if not _group_alive(group) and not any(_alive(pid) for pid in strays):
+                break
+            time.sleep(0.01)
+        _signal(group, signal.SIGKILL)
+        for pid in strays:
+            _kill(pid, signal.SIGKILL)
+        process.wait()
+
+    def _marked(self, cookie: str) -> list[int]:
+        """Processes whose cookie starts with ``cookie``; [] where there is no /proc."""
+        wanted = f"{_COOKIE}={cookie}".encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            # A process may end, or belong to somebody else, while we look.
+            with contextlib.suppress(OSError):
+                if any(variable.startswith(wanted) for variable in (entry / "environ").read_bytes().split(b"\0")):
+                    found.append(int(entry.name))
+        return sorted(found)
+
+    def close(self) -> None:
+        """Kill whatever the commands left running and remove HOME and TMPDIR."""
+        for group in sorted(self._groups):
+            _signal(group, signal.SIGKILL)
+        self._groups.clear()
+        for pid in self._marked(self._cookie):
+            _kill(pid, signal.SIGKILL)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def __enter__(self) -> LocalEnvironment:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _read(pipe: int, output: BoundedOutput) -> bool:
+    """Take what is there without waiting; true at the end of the file. At most 1 MiB a call, so that a flood cannot outrun the time limit."""
+    for _ in range(16):
+        try:
+            block = os.read(pipe, 65536)
+        except BlockingIOError:
+            return False
+        if not block:
+            return True
+        output.add(block)
+    return False
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _kill(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return -1
+
+
+def _group_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,188 @@
+"""The agent's copy of the repository: as of the base commit and nothing later; and the patch that the agent made in it.
+
+Copies are made by packing exactly the objects that the base commit reaches, never by ``git clone`` or ``git worktree``: a clone brings refs, tags and
+reflogs, a worktree shares its parent's, and both have shown agents the fix (SWE-bench issue 465, mini-swe-agent issue 787).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.gitcmd import GitError, git
+from swe_memory.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.dataset import Instance
+
+BRANCH = "main"
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+# Attributes decide what git runs and rewrites on the way in and out. These come before the repository's own, so that bytes stay bytes.
+_ATTRIBUTES = "* -text -ident -filter -working-tree-encoding !diff\n"
+_CONFIG = """[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = false
+\tlogallrefupdates = true
+[user]
+\tname = Agent
+\temail = agent@example.invalid
+[gc]
+\tauto = 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Workdir:
+    """A prepared copy. ``objects`` is the object folder of the repository that it was made from, which the patch is computed against:
+    whatever the agent does to its own ``.git``, its patch is still the difference to the base commit."""
+
+    path: Path
+    base_commit: str
+    objects: Path
+
+    def patch(self) -> str:
+        """See :func:`collect_patch`."""
+        return collect_patch(self)
+
+
+def prepare_workdir(repo_source: Path, base_commit: str, target: Path) -> Workdir:
+    """Make ``target`` (absent or empty) a repository on branch ``main`` at ``base_commit`` with its files checked out.
+
+    It holds the objects that ``base_commit`` reaches and the tags that lie on it or on its ancestors (an annotated tag only if it is not younger
+    than the commit), so that ``git log``, ``git describe`` and version tools work; no other refs, no reflogs, no remotes, no hooks, no alternates, no
+    path of the source. Submodules are not filled.
+
+    Raises :class:`UsageError` where the source has no such commit or the target is in use, :class:`GitError` where git fails.
+    """
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"{target} is not empty", "Name a folder that does not exist yet.")
+    source = _git_folder(repo_source)
+    base = _resolve(source, base_commit)
+    target.mkdir(parents=True, exist_ok=True)
+    inside = target / ".git"
+    for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
+        (inside / folder).mkdir(parents=True)
+    (inside / "config").write_text(_CONFIG, encoding="utf-8")
+    (inside / "HEAD").write_text(f"ref: refs/heads/{BRANCH}\n", encoding="utf-8")
+    (inside / "info" / "attributes").write_text(_ATTRIBUTES, encoding="utf-8")
+    tags = _tags(source, base)
+    wanted = "".join(f"{oid}\n" for oid in [base, *tags.values()]).encode()
+    git(["pack-objects", "--revs", "-q", str((inside / "objects" / "pack" / "pack").resolve())], cwd=source, stdin=wanted)
+    shallow = source / "shallow"
+    if shallow.is_file():
+        held = set(git(["rev-list", base], cwd=source).decode().split())
+        kept = [line for line in shallow.read_text(encoding="utf-8").split() if line in held]
+        (inside / "shallow").write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+    (inside / "refs" / "heads" / BRANCH).write_text(f"{base}\n", encoding="utf-8")
+    if tags:
+        lines = "".join(f"{oid} {name}\n" for name, oid in sorted(tags.items()))
+        (inside / "packed-refs").write_text(f"# pack-refs with: sorted \n{lines}", encoding="utf-8")
+    git(["read-tree", "--reset", "-u", base], cwd=target)
+    return Workdir(target, base, source / "objects")
+
+
+def workdir_for(instance: Instance, target: Path) -> Workdir:
+    """:func:`prepare_workdir` for an instance of a dataset. Raises UsageError where the dataset has no repository for it."""
+    if instance.repository is None:
+        raise UsageError(
+            f"there is no local repository for {instance.issue.id} ({instance.issue.repo})",
+            "Name the folder that holds the clones (OWNER__NAME or OWNER/NAME in it) when you load the dataset.",
+        )
+    return prepare_workdir(instance.repository, instance.issue.base_commit, target)
+
+
+def collect_patch(workdir: Workdir) -> str:
+    """What the agent changed against the base commit: edited, new, deleted and binary files, whether committed or not; "" for nothing.
+
+    Files that the repository's .gitignore leaves out stay out. The agent's own ``.git`` (configuration, hooks, filters, index, commits) is not read:
+    the difference is computed with a repository folder made for this call. Text in another encoding than UTF-8 is written as a binary hunk, so that
+    the patch is a string and still applies byte for byte. Nested repositories that the agent made are left out.
+    """
+    with tempfile.TemporaryDirectory(prefix="swe-memory-diff-") as folder:
+        scratch = Path(folder).resolve()
+        for name in ("objects/info", "refs", "info"):
+            (scratch / name).mkdir(parents=True)
+        (scratch / "HEAD").write_text(f"ref: refs/heads/{BRANCH}\n", encoding="utf-8")
+        (scratch / "config").write_text(_CONFIG, encoding="utf-8")
+        (scratch / "objects" / "info" / "alternates").write_text(f"{workdir.objects.resolve()}\n", encoding="utf-8")
+        attributes = scratch / "info" / "attributes"
+        attributes.write_text(_ATTRIBUTES, encoding="utf-8")
+        environment = {"GIT_DIR": str(scratch), "GIT_WORK_TREE": str(workdir.path.resolve())}
+
+        def run(*arguments: str, stdin: bytes = b"") -> bytes:
+            return git(arguments, cwd=workdir.path, stdin=stdin, environment=environment)
+
+        run("read-tree", workdir.base_commit)
+        run("add", "--update", "--ignore-errors", ".")
+        new = run("ls-files", "--others", "--exclude-standard", "-z").split(b"\0")
+        new = [path for path in new if path and not path.endswith(b"/")]
+        if new:
+            run("update-index", "--add", "-z", "--stdin", stdin=b"\0".join(new) + b"\0")
+        diff = (
+            "diff",
+            "--cached",
+            "--binary",
+            "--full-index",
+            "--no-renames",
+            "--no-color",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--ignore-submodules",
+        )
+        whole = run(*diff, workdir.base_commit)
+        try:
+            return whole.decode("utf-8")
+        except UnicodeDecodeError:
+            paths = [path for path in run(*diff, "--name-only", "-z", workdir.base_commit).split(b"\0") if path]
+        parts: list[str] = []
+        for path in paths:
+            # A file at a time, so that only those that are not UTF-8 become binary hunks.
+            one = (*diff, workdir.base_commit, "--", ":(literal)" + os.fsdecode(path))
+            try:
+                parts.append(run(*one).decode("utf-8"))
+            except UnicodeDecodeError:
+                attributes.write_text(_ATTRIBUTES.replace("!diff", "-diff"), encoding="utf-8")
+                parts.append(run(*one).decode("utf-8"))
+                attributes.write_text(_ATTRIBUTES, encoding="utf-8")
+        return "".join(parts)
+
+
+def _git_folder(source: Path) -> Path:
+    """The repository folder of a clone, bare or not."""
+    if not source.is_dir():
+        raise UsageError(f"there is no repository at {source}", "Name a local git repository.")
+    try:
+        found = git(["rev-parse", "--absolute-git-dir"], cwd=source, environment={"GIT_CEILING_DIRECTORIES": str(source.resolve().parent)})
+    except GitError as error:
+        raise UsageError(f"{source} is not a git repository", "Name a local git repository.") from error
+    common = git(["rev-parse", "--git-common-dir"], cwd=source).decode().rstrip("\n")
+    folder = Path(os.fsdecode(found.rstrip(b"\n")))
+    return folder if common in (".", ".git") else (source / common).resolve()
+
+
+def _resolve(source: Path, base_commit: str) -> str:
+    if not _COMMIT.fullmatch(base_commit):
+        raise UsageError(f"{base_commit!r} is not a full commit hash", "Write all 40 hex digits.")
+    try:
+        return git(["rev-parse", "--verify", "--quiet", f"{base_commit}^{{commit}}"], cwd=source).decode().strip()
+    except GitError as error:
+        raise UsageError(f"{source} has no commit {base_commit}", "Fetch the history that holds it, then try again.") from error
+
+
+def _tags(source: Path, base: str) -> dict[str, str]:
+    """Ref name -> object of the tags on ``base`` or its ancestors that tell nothing of later times."""
+    age = int(git(["show", "-s", "--format=%ct", base], cwd=source))
+    form = "%(objecttype) %(objectname) %(taggerdate:unix) %(refname)"
+    found = {}
+    for line in (
+        git(["for-each-ref", f"--merged={base}", f"--format={form}", "refs/tags"], cwd=source).decode(errors="surrogateescape").splitlines()
+    ):
+        kind, oid, when, name = line.split(" ", 3)
+        if kind == "commit" or (kind == "tag" and when and int(when) <= age):
+            found[name] = oid
+    return found
