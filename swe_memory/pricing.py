@@ -121,19 +121,23 @@ def _tiers(entry: dict[str, Any]) -> tuple[tuple[int, Rates], ...]:
 
 
 def _rates(entry: dict[str, Any], suffix: str, base: Rates | None) -> Rates | None:
-    def rate(key: str, otherwise: float | None) -> float | None:
+    def rate(key: str) -> float | None:
         value = entry.get(key + suffix)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else otherwise
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
 
-    cost_in = rate("input_cost_per_token", base.input if base else None)
-    cost_out = rate("output_cost_per_token", base.output if base else None)
-    if cost_in is None or cost_out is None:
-        return None
-    # As the list's own reader has it: a sort of token without a price of its own is billed as ordinary input.
-    read = rate("cache_read_input_token_cost", cost_in)
-    write = rate("cache_creation_input_token_cost", cost_in)
-    hour = rate("cache_creation_input_token_cost_above_1hr", write)
-    return Rates(cost_in, cost_out, read or 0.0, write or 0.0, hour or 0.0)
+    def first(*choices: float | None) -> float:
+        return next((choice for choice in choices if choice is not None), 0.0)
+
+    into, out = rate("input_cost_per_token"), rate("output_cost_per_token")
+    read, write, hour = (rate(f"cache_{sort}") for sort in ("read_input_token_cost", "creation_input_token_cost", "creation_input_token_cost_above_1hr"))
+    # As the list's own reader has it: a higher tier without a price of its own keeps the lower's; a sort of token that has none is billed as input.
+    if base is None:
+        if into is None or out is None:
+            return None
+        return Rates(into, out, first(read, into), first(write, into), first(hour, write, into))
+    return Rates(
+        first(into, base.input), first(out, base.output), first(read, base.cache_read), first(write, base.cache_write), first(hour, base.cache_write_1h)
+    )
 
 
 def _regions(entry: dict[str, Any]) -> tuple[tuple[str, float], ...]:
