@@ -1,0 +1,340 @@
+"""The store: a bank's tables, its log, and search over what is visible at a version.
+
+Layout (LanceDB): ``commits`` (the log; ``seq`` is the bank version), ``experiences`` and ``items`` (one pair a generation of vectors), ``uses``, ``meta``
+(layout version). Writing is two steps: rows first, invisible, then one row in ``commits``: the final marker. A kill between the two leaves orphans that
+nobody sees; a kill after it loses nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swe_memory.errors import BankError, UsageError
+from swe_memory.records import Experience, MemoryItem, Use
+from swe_memory.store import rows, schema
+from swe_memory.store.corpus import Corpus
+from swe_memory.store.log import LEARNING, UNDOABLE, Commit, Identity, Kind, Log, State, taken_back
+from swe_memory.store.rows import NewExperience, NewItem
+from swe_memory.store.search import Guard, Hit, guards, search
+from swe_memory.store.tables import Tables, quoted
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "LEARNING",
+    "UNDOABLE",
+    "Batch",
+    "Commit",
+    "GenerationChanged",
+    "Guard",
+    "Hit",
+    "Identity",
+    "NewExperience",
+    "NewItem",
+    "Store",
+    "taken_back",
+]
+
+_LIGHT = ["txn", "key", "issue_id", "repo", "text_hash", "created_at", "where_terms"]
+
+
+class GenerationChanged(Exception):
+    """The bank was re-embedded between writing rows and committing them: embed again and write anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one transaction stores. ``items`` are new versions of existing items (an edit); those of an experience travel with it."""
+
+    experiences: tuple[NewExperience, ...] = ()
+    items: tuple[NewItem, ...] = ()
+    uses: tuple[Use, ...] = ()
+
+
+class Store:
+    """One open bank. Safe to use from several threads; several processes may each have their own."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.log = Log()
+        self._corpus: Corpus | None = None
+        self._corpus_generation = 0
+        self._lock = threading.RLock()
+
+    @classmethod
+    def open(cls, uri: str | Path, *, identity: Identity, at: datetime, txn: str, create: bool = True, read_only: bool = False) -> Store:
+        """Open the bank at ``uri``, making it (for vectors of ``identity``) where there is none.
+
+        An existing bank keeps the identity it has: see :attr:`identity`. ``at`` and ``txn`` are used only when it is made.
+
+        Raises:
+            UsageError: the path is a file or a folder with other things in it.
+            BankError: no bank there, a newer layout, or no permission.
+        """
+        tables = Tables(uri, create=create, read_only=read_only)
+        if not tables.exists:
+            tables.create(at)
+        tables.migrate(at)
+        store = cls(tables)
+        store.refresh()
+        if store.log.head < 0:
+            if read_only:
+                raise BankError(f"no bank at {uri}: its creation was interrupted", "Open it once for writing.")
+            tables.create_generation(1, identity.dimension)
+            payload = {"generation": 1, "embedder": _identity_json(identity)}
+            # Another process may create it at this moment: the first to claim version 0 says which embedder it is.
+            tables.claim(Commit(0, txn, "", "create", payload, at.isoformat()).row())
+            store.refresh()
+            if store.identity.dimension != identity.dimension:
+                raise BankError(f"the bank {uri} was created by another process with another embedder", "Open it again.")
+        return store
+
+    # -- the log ---------------------------------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> int:
+        """Take in commits of other processes; the head's version."""
+        with self._lock:
+            new = [Commit.of_row(row) for row in self.tables.rows(schema.COMMITS, f"seq > {self.log.head}")]
+            try:
+                self.log.extend(new)
+            except ValueError as error:
+                raise BankError(
+                    f"the log of the bank {self.tables.uri} has a gap: {error}", "Run `swe-memory bank check` on it."
+                ) from error
+            return self.log.head
+
+    @property
+    def head(self) -> int:
+        """The last version seen by :meth:`refresh`."""
+        return self.log.head
+
+    @property
+    def identity(self) -> Identity:
+        """The embedder of the present generation."""
+        return self.log.state.identity
+
+    def state(self, at: int | None = None) -> State:
+        """What is visible at version ``at`` (None: now, after a look for new commits). Do not change it.
+
+        Raises:
+            UsageError: there is no such version.
+        """
+        with self._lock:
+            head = self.refresh() if at is None or at > self.log.head else self.log.head
+            if at is not None and not 0 <= at <= head:
+                raise UsageError(
+                    f"the bank {self.tables.uri} has no version {at}", f"Its versions are 0 to {head}; see `swe-memory bank info`."
+                )
+            return self.log.at(at)
+
+    def write(self, batch: Batch, generation: int, txn: str, at: datetime) -> None:
+        """Write the rows of a transaction. Nobody sees them before :meth:`commit`."""
+        stamp = at.isoformat()
+        new = [item for experience in batch.experiences for item in experience.items] + list(batch.items)
+        self.tables.append(schema.experiences_table(generation), [rows.experience_row(e, txn, stamp) for e in batch.experiences])
+        self.tables.append(schema.items_table(generation), [rows.item_row(i, txn, stamp) for i in new])
+        self.tables.append(schema.USES, [rows.use_row(use, txn, stamp) for use in batch.uses])
+
+    def commit(
+        self, kind: Kind, payload: Mapping[str, Any], *, txn: str, session: str, at: datetime, generation: int, after: int | None = None
+    ) -> int:
+        """Make transaction ``txn`` visible: the final marker. The new version.
+
+        ``after``: only directly after that version; -1 is returned where somebody else was first.
+
+        Raises:
+            GenerationChanged: the rows were written to a generation that is no longer the present one.
+        """
+        with self._lock:
+            while True:
+                head = self.refresh()
+                if txn in self.log.by_txn:
+                    return self.log.by_txn[txn].seq  # an earlier claim went through although its answer was lost
+                if self.log.state.generation != generation and kind != "reembed":
+                    raise GenerationChanged
+                if after is not None and head != after:
+                    return -1
+                self.tables.claim(Commit(head + 1, txn, session, kind, payload, at.isoformat()).row())
+
+    def learn(self, kind: Kind, batch: Batch, *, txn: str, session: str, at: datetime, generation: int) -> int:
+        """Write and commit a batch; the new version. Raises GenerationChanged, see :meth:`commit`."""
+        self.write(batch, generation, txn, at)
+        entries = [
+            {
+                "key": new.experience.key,
+                "outcome": new.experience.verdict.outcome,
+                "verdict_source": new.experience.verdict.source,
+                "extractor": new.experience.extractor,
+                "items": [{"id": i.item.id, "status": i.item.status} for i in new.items],
+            }
+            for new in batch.experiences
+        ]
+        payload: dict[str, Any] = {"uses": len(batch.uses)}
+        if kind == "edit":
+            payload = {"items": [{"id": i.item.id, "status": i.item.status} for i in batch.items]}
+        elif kind != "use":
+            payload["experiences"] = entries
+        return self.commit(kind, payload, txn=txn, session=session, at=at, generation=generation)
+
+    # -- reading ---------------------------------------------------------------------------------------------------------------------------
+
+    def experiences(self, at: int | None = None, keys: Sequence[str] | None = None) -> list[Experience]:
+        """Visible experiences in the order they were added, then by key; only those of ``keys`` if given."""
+        state = self.state(at)
+        wanted = {key: found for key in (state.experiences if keys is None else keys) if (found := state.experiences.get(key))}
+        table = self.tables.rows(schema.experiences_table(state.generation), _where("key", keys), _no_vector(schema.experiences_schema(0)))
+        result = {
+            row["key"]: rows.experience_of(row, wanted[row["key"]].added)
+            for row in table
+            if row["key"] in wanted and wanted[row["key"]].txn == row["txn"]
+        }
+        return sorted(result.values(), key=lambda e: (e.added, e.key))
+
+    def items(self, at: int | None = None, ids: Sequence[str] | None = None) -> list[MemoryItem]:
+        """Items of any status in the order they were added, then by id; only those of ``ids`` if given."""
+        state = self.state(at)
+        table = self.tables.rows(schema.items_table(state.generation), _where("id", ids), _no_vector(schema.items_schema(0)))
+        return _items(state, table)
+
+    def items_of(self, keys: Sequence[str], at: int | None = None) -> list[tuple[MemoryItem, np.ndarray | None]]:
+        """Items of any status of the given experiences with their vectors (None without), in the order they were added, then by id."""
+        import numpy as np
+
+        state = self.state(at)
+        if not keys:
+            return []
+        table = self.tables.rows(schema.items_table(state.generation), _where("attempt", sorted(set(keys))))
+        vectors = {row["id"]: row.get("vector") for row in table if _visible(state, row)}
+        return [
+            (item, None if vectors[item.id] is None else np.asarray(vectors[item.id], dtype=np.float32)) for item in _items(state, table)
+        ]
+
+    def uses(self, at: int | None = None, attempts: Sequence[str] | None = None) -> list[Use]:
+        """One use for each attempt and item, the latest; in the order of their commits."""
+        state = self.state(at)
+        found: dict[tuple[str, str], tuple[int, Use]] = {}
+        for row in self.tables.rows(schema.USES, _where("attempt", attempts)):
+            seq = state.txns.get(row["txn"])
+            key = (row["attempt"], row["item_id"])
+            if seq is not None and (key not in found or found[key][0] < seq):
+                found[key] = (seq, rows.use_of(row))
+        return [use for _, use in sorted(found.values(), key=lambda pair: (pair[0], pair[1].attempt, pair[1].item_id))]
+
+    def search(
+        self,
+        *,
+        vector: np.ndarray | None,
+        terms: str,
+        text: str,
+        guard: Guard,
+        at: int | None = None,
+        limit: int = 50,
+        explain: bool = False,
+    ) -> list[Hit]:
+        """The experiences nearest to a query: the union of the ``limit`` best by cosine and by BM25 of ``terms`` over edited paths and symbols;
+        without a ``vector``, by BM25 of ``text`` over the issue texts instead of cosine. Every hit carries all its scores.
+
+        Exact: the same as a full scan over what is visible at ``at``, ties by key; statistics (document frequencies, mean length) are those of that
+        version, so a snapshot gives the same scores for ever. ``explain`` adds the near candidates that a guard removed (``Hit.removed``).
+        ``vector``: (2 x dimension,) float32, title and text unit vectors side by side, divided by sqrt 2.
+        """
+        with self._lock:
+            state = self.state(at)
+            corpus = self._load(state)
+            view, scored = search(
+                corpus,
+                state,
+                vector=vector,
+                terms=terms.split(),
+                text=text,
+                guard=guard,
+                limit=limit,
+                explain=explain,
+                read_texts=lambda: self._texts(corpus, state.generation),
+            )
+            found = {e.key: e for e in self.experiences(state.seq, [view.keys[s.place] for s in scored])} if scored else {}
+        missing = [view.keys[s.place] for s in scored if view.keys[s.place] not in found]
+        if missing:
+            raise BankError(f"the bank {self.tables.uri} lost the experience {missing[0]}", "Run `swe-memory bank check` on it.")
+        return [Hit(found[view.keys[s.place]], s.cosine, s.path_score, s.text_score, s.removed) for s in scored]
+
+    def removed(self, guard: Guard, at: int | None = None) -> dict[str, int]:
+        """How many visible experiences each guard that is on removes (one may be counted by several)."""
+        with self._lock:
+            state = self.state(at)
+            corpus = self._load(state)
+            return {name: int(hit.sum()) for name, hit in guards(corpus, corpus.view(state), guard).items()}
+
+    # -- memory ----------------------------------------------------------------------------------------------------------------------------
+
+    def _load(self, state: State) -> Corpus:
+        """Bring the rows that ``state`` shows (and every other committed row met on the way) into memory."""
+        import numpy as np
+
+        if self._corpus is None or self._corpus_generation != state.generation:
+            self._corpus, self._corpus_generation = Corpus(schema.VIEWS * state.identity.dimension), state.generation
+        corpus = self._corpus
+        missing = {(found.txn, key) for key, found in state.experiences.items()} - corpus.row_of.keys()
+        if not missing:
+            return corpus
+        txns = sorted({txn for txn, _ in missing})
+        where = _where("txn", txns) if len(txns) <= 200 else ""
+        columns = [*_LIGHT, "text", "vector"] if corpus.dimension else [*_LIGHT, "text"]
+        table = self.tables.read(schema.experiences_table(state.generation), where, columns)
+        pairs = list(zip(table["txn"].to_pylist(), table["key"].to_pylist(), strict=True))
+        chosen: list[int] = []
+        for place in sorted((i for i, pair in enumerate(pairs) if pair in missing), key=lambda i: pairs[i]):
+            if not chosen or pairs[chosen[-1]] != pairs[place]:
+                chosen.append(place)
+        table = table.take(chosen)
+        vectors, has = None, [False] * len(chosen)
+        if corpus.dimension:
+            column = table["vector"].combine_chunks()
+            has = column.is_valid().to_pylist()
+            vectors = (
+                column.fill_null(np.zeros(corpus.dimension, dtype=np.float32).tolist()).flatten().to_numpy().reshape(-1, corpus.dimension)
+            )
+        corpus.add(table.drop_columns(["vector"] if corpus.dimension else []).to_pylist(), vectors, has)
+        still = missing - corpus.row_of.keys()
+        if still:
+            raise BankError(f"the bank {self.tables.uri} lost the experience {min(still)[1]}", "Run `swe-memory bank check` on it.")
+        return corpus
+
+    def _texts(self, corpus: Corpus, generation: int) -> Iterable[str]:
+        table = self.tables.rows(schema.experiences_table(generation), "", ["txn", "key", "text"])
+        texts = {(row["txn"], row["key"]): row["text"] for row in table}
+        return [texts[pair] for pair in corpus.row_of]
+
+    def close(self) -> None:
+        """Let go of the tables and of what is in memory."""
+        self.tables.close()
+        self._corpus = None
+
+
+def _identity_json(identity: Identity) -> dict[str, Any]:
+    return {"name": identity.name, "dimension": identity.dimension, "digest": identity.digest}
+
+
+def _where(column: str, values: Sequence[str] | None) -> str:
+    # A list of thousands is slower to test row by row than to filter afterwards, which the callers do anyway.
+    return "" if values is None or len(values) > 2000 else f"{column} IN {quoted(values)}" if values else "false"
+
+
+def _no_vector(full: Any) -> list[str]:
+    return list(full.names)
+
+
+def _visible(state: State, row: Mapping[str, Any]) -> bool:
+    found = state.items.get(row["id"])
+    return found is not None and found.txn == row["txn"]
+
+
+def _items(state: State, table: Sequence[Mapping[str, Any]]) -> list[MemoryItem]:
+    found = {row["id"]: rows.item_of(row, state.items[row["id"]]) for row in table if _visible(state, row)}
+    return sorted(found.values(), key=lambda i: (i.added, i.id))

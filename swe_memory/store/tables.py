@@ -1,0 +1,231 @@
+"""The LanceDB side of a bank: connect, create, migrate, append, read. Nothing here knows what a commit means."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from swe_memory.errors import BankError, UsageError
+from swe_memory.store import schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+# "Retryable commit conflict", "Too many concurrent writers", a compaction that met an append: LanceDB says to try again.
+_CONFLICTS = ("conflict", "concurrent", "retryable")
+_ATTEMPTS = 60
+
+
+def storage_options(environ: Mapping[str, str] = os.environ) -> dict[str, str] | None:
+    """Options for object stores from the environment: SWE_MEMORY_STORAGE_ENDPOINT=... becomes {"endpoint": ...}.
+
+    The stores' own variables (AWS_ACCESS_KEY_ID, GOOGLE_..., AZURE_...) are read by LanceDB itself.
+    """
+    prefix = "SWE_MEMORY_STORAGE_"
+    found = {name[len(prefix) :].lower(): value for name, value in environ.items() if name.startswith(prefix)}
+    return found or None
+
+
+def retrying(what: str, action: Callable[[], T]) -> T:
+    """Run ``action`` again while LanceDB reports a conflict with another writer; other failures become :class:`BankError`."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return action()
+        except (RuntimeError, OSError, ValueError) as error:
+            message = str(error)
+            if attempt + 1 < _ATTEMPTS and any(word in message.lower() for word in _CONFLICTS):
+                # Only the waiting time is random, never a result.
+                time.sleep(random.uniform(0.005, 0.03) * min(attempt + 1, 10))
+                continue
+            raise bank_error(what, error) from error
+    raise AssertionError("unreachable")
+
+
+def bank_error(what: str, error: Exception) -> BankError:
+    """A LanceDB failure in words a user can act on."""
+    text = " ".join(str(error).split())[:300]
+    low = text.lower()
+    if any(word in low for word in ("permission denied", "read-only file system", "operation not permitted")):
+        return BankError(
+            f"{what}: no permission to write there ({text})", "Open it with read_only=True, or choose a folder you may write to."
+        )
+    if "no space left" in low:
+        return BankError(f"{what}: the disk is full", "Free some space and run the command again; nothing acknowledged was lost.")
+    return BankError(
+        f"{what}: {text}", "Run `swe-memory bank check` on it; if this goes on, export what is readable and import it into a new bank."
+    )
+
+
+@contextmanager
+def guarding(what: str) -> Iterator[None]:
+    """Turn LanceDB's exceptions into :class:`BankError`."""
+    try:
+        yield
+    except (RuntimeError, OSError, ValueError) as error:
+        raise bank_error(what, error) from error
+
+
+class Tables:
+    """The open tables of one bank. ``uri`` is a folder or an object-store address that LanceDB understands."""
+
+    def __init__(self, uri: str | Path, *, create: bool, read_only: bool) -> None:
+        self.uri = str(uri)
+        self.read_only = read_only
+        self.remote = "://" in self.uri
+        self._open: dict[str, Any] = {}
+        existed = self.remote or self._check_folder(Path(self.uri), create and not read_only)
+        with guarding(f"cannot open the bank {self.uri}"):
+            import lancedb
+
+            # Interval 0: every read looks for other processes' commits first.
+            self.db = lancedb.connect(self.uri, read_consistency_interval=timedelta(0), storage_options=storage_options())
+            names = set(self.db.table_names(limit=1000))
+        self.exists = schema.META in names
+        strangers = sorted(name for name in names if not schema.is_ours(name))
+        if strangers and not self.exists:
+            raise BankError(
+                f"{self.uri} is a LanceDB database, but not a bank: it holds {', '.join(strangers[:3])}",
+                "Give the bank a folder of its own.",
+            )
+        if not self.exists and (not create or read_only):
+            why = "there is nothing" if not existed or not names else "its creation was interrupted"
+            raise BankError(f"no bank at {self.uri}: {why}", "Run `swe-memory learn FOLDER --bank PATH` to make one, or check the path.")
+
+    @staticmethod
+    def _check_folder(path: Path, create: bool) -> bool:
+        if path.is_file():
+            raise UsageError(f"the bank path {path} is a file", "A bank is a folder: give the path of a folder, existing or new.")
+        if path.is_dir():
+            # A folder with other things in it, and nothing of LanceDB's, is more likely a mistyped path than a place for a bank.
+            inside = [entry.name for entry in path.iterdir()]
+            if inside and not any(name.endswith(".lance") for name in inside):
+                raise UsageError(f"{path} is not a bank: it holds {', '.join(sorted(inside)[:3])}", "Give the bank a folder of its own.")
+            return True
+        if not create:
+            raise BankError(f"no bank at {path}", "Run `swe-memory learn FOLDER --bank PATH` to make one, or check the path.")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise bank_error(f"cannot create the bank {path}", error) from error
+        return True
+
+    def create(self, at: datetime) -> None:
+        """Make the tables whose columns are always the same. Harmless when another process does the same; ``meta`` comes last."""
+        with guarding(f"cannot create the bank {self.uri}"):
+            self.db.create_table(schema.COMMITS, schema=schema.commits_schema(), exist_ok=True)
+            self.db.create_table(schema.USES, schema=schema.uses_schema(), exist_ok=True)
+
+        def meta() -> None:
+            import pyarrow as pa
+
+            first = pa.Table.from_pylist(
+                [{"name": "schema", "value": schema.SCHEMA_VERSION, "at": at.isoformat()}], schema=schema.meta_schema()
+            )
+            self.db.create_table(schema.META, data=first, exist_ok=True)
+
+        retrying(f"cannot create the bank {self.uri}", meta)
+        self.exists = True
+
+    def create_generation(self, generation: int, dimension: int) -> None:
+        """Make the experiences and items tables of one generation; harmless when they exist."""
+        with guarding(f"cannot create the bank {self.uri}"):
+            self.db.create_table(schema.experiences_table(generation), schema=schema.experiences_schema(dimension), exist_ok=True)
+            self.db.create_table(schema.items_table(generation), schema=schema.items_schema(dimension), exist_ok=True)
+
+    def migrate(self, at: datetime) -> None:
+        """Bring an older layout up to date, one version at a time.
+
+        Raises:
+            BankError: the bank is of a newer version, or older and opened read-only.
+        """
+        version = max((row["value"] for row in self.rows(schema.META, "name = 'schema'")), default=0)
+        if version > schema.SCHEMA_VERSION:
+            raise BankError(
+                f"the bank {self.uri} has layout version {version}; this program knows versions up to {schema.SCHEMA_VERSION}",
+                "Upgrade swe-memory (pip install -U swe-memory).",
+            )
+        if version < schema.SCHEMA_VERSION and self.read_only:
+            raise BankError(
+                f"the bank {self.uri} has the older layout version {version}", "Open it once for writing to bring it up to date."
+            )
+        while version < schema.SCHEMA_VERSION:
+            with guarding(f"cannot bring the bank {self.uri} from layout version {version} to {version + 1}"):
+                schema.MIGRATIONS[version](self.db)
+            version += 1
+            self._open.clear()
+            self.append(schema.META, [{"name": "schema", "value": version, "at": at.isoformat()}])
+
+    def names(self) -> list[str]:
+        """All tables, sorted."""
+        with guarding(f"cannot read the bank {self.uri}"):
+            return sorted(self.db.table_names(limit=1000))
+
+    def table(self, name: str) -> Any:
+        """An open handle; opened once."""
+        if name not in self._open:
+            with guarding(f"cannot read {name} of the bank {self.uri}"):
+                self._open[name] = self.db.open_table(name)
+        return self._open[name]
+
+    def append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows; they stay invisible until their transaction is committed."""
+        if not rows:
+            return
+        import pyarrow as pa
+
+        table = self.table(name)
+        data = pa.Table.from_pylist([dict(row) for row in rows], schema=table.schema)
+        retrying(f"cannot write to {name} of the bank {self.uri}", lambda: table.add(data))
+
+    def read(self, name: str, where: str = "", columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows that fulfil the SQL condition ``where``, in no particular order."""
+        table = self.table(name)
+
+        def run() -> pa.Table:
+            query = table.search()
+            if where:
+                query = query.where(where)
+            if columns is not None:
+                query = query.select(list(columns))
+            return query.to_arrow()
+
+        return retrying(f"cannot read {name} of the bank {self.uri}", run)
+
+    def rows(self, name: str, where: str = "", columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """:meth:`read` as dicts."""
+        found: list[dict[str, Any]] = self.read(name, where, columns).to_pylist()
+        return found
+
+    def claim(self, row: Mapping[str, Any]) -> bool:
+        """Insert one row of ``commits`` unless its ``seq`` is taken; whether it was inserted.
+
+        Two processes may try the same number at once: the table's primary key makes LanceDB detect that, and ``use_index(False)`` keeps the
+        detection complete (measured: 0 duplicates of 100 by 4 processes).
+        """
+        import pyarrow as pa
+
+        table = self.table(schema.COMMITS)
+        data = pa.Table.from_pylist([dict(row)], schema=table.schema)
+
+        def run() -> bool:
+            merged = table.merge_insert("seq").when_not_matched_insert_all().use_index(False).execute(data)
+            return bool(merged.num_inserted_rows == 1)
+
+        return retrying(f"cannot commit to the bank {self.uri}", run)
+
+    def close(self) -> None:
+        """Let go of the tables; the object is not usable afterwards."""
+        self._open.clear()
+
+
+def quoted(values: Sequence[str]) -> str:
+    """A SQL list of string literals."""
+    return "(" + ", ".join("'" + value.replace("'", "''") + "'" for value in values) + ")"
