@@ -1,0 +1,292 @@
+"""Grading by hidden tests, with the official harness's own script preparation, log parser and report.
+
+A patch is graded in a fresh copy of the repository, never in the agent's: apply it as the official harness does, run the row's ``eval_script`` (which
+puts the hidden tests in place and runs them), let swebench read the log. What a report cannot say is told apart beside it: see :data:`GradeOutcome`.
+
+The tests run on this machine through :class:`~harness.environments.local.LocalEnvironment`, which is not a sandbox.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from harness.dataset import Instance
+from harness.environments.local import LocalEnvironment
+from harness.gitcmd import GitError, git
+from harness.workdir import Workdir, workdir_for
+from swe_memory.errors import InfraError
+
+GradeOutcome = Literal["resolved", "unresolved", "empty_patch", "not_applied", "timed_out", "infra"]
+
+_LOG_LIMIT = 32_000_000  # bytes of test output that are kept
+_START, _END, _TIMED_OUT = ">>>>> Start Test Output", ">>>>> End Test Output", ">>>>> Tests Timed Out"
+_MARKERS = (">>>>> ", "SWEBENCH_TEST_EXIT_CODE")
+_STARTUP = 180.0  # seconds until a new worker must have answered
+_ANSWER = 60.0  # and a warm one
+
+
+@dataclass(frozen=True, slots=True)
+class GradeReport:
+    """How one patch fared.
+
+    ``report`` has the official shape, ``{instance id: {patch_is_None, patch_exists, patch_successfully_applied, resolved, infra_failure, tests_status?}}``.
+    ``outcome`` adds what that cannot tell: an empty patch, a patch that does not apply, tests that ran out of time, a machine that failed (never to be
+    judged or learned from). ``reason`` says it in words. ``flags`` name what a person should look at before trusting a result: the patch touches tests,
+    or speaks of the grader's markers. Neither ``reason`` nor ``flags`` quote hidden tests.
+    """
+
+    instance_id: str
+    outcome: GradeOutcome
+    report: Mapping[str, Any]
+    reason: str = ""
+    flags: tuple[str, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def resolved(self) -> bool:
+        """Whether all hidden tests that should pass did."""
+        return self.outcome == "resolved"
+
+
+class Grader:
+    """Grades one patch after the other, also from several threads, with one warm swebench process.
+
+    Use it as a context manager, or call :meth:`close`; the process also ends when this one does. A worker that died is started again once for each request.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._fresh = True
+
+    def start(self) -> None:
+        """Start the worker now, so that its import overlaps with other work. Not needed."""
+        with self._lock:
+            self._ensure()
+
+    def grade(
+        self, instance: Instance, patch: str | None, *, workspace: Path, timeout: float = 300.0, logs: Path | None = None
+    ) -> GradeReport:
+        """Grade ``patch`` against the hidden tests of ``instance``.
+
+        ``workspace`` is a folder for the fresh copy, which is removed afterwards; ``timeout`` bounds the tests in seconds. Into ``logs``, where given, go
+        ``report.json``, ``patch.diff``, ``test_output.txt`` and ``eval.sh``, named as the official harness names them.
+        """
+        began = time.monotonic()
+        iid = instance.issue.id
+        if patch is None or not patch.strip():
+            done = GradeReport(iid, "empty_patch", _report(iid, patch), "the agent submitted no change")
+            return _keep(done, patch, logs, began)
+        flags = _flags(instance, patch)
+        workspace.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="grade-", dir=workspace))
+        try:
+            done = self._grade(instance, patch, folder, timeout)
+        except (InfraError, OSError) as error:
+            done = GradeReport(iid, "infra", _report(iid, patch, infra=True), str(error))
+        finally:
+            output = folder / "test_output.txt"
+            if logs is not None:
+                logs.mkdir(parents=True, exist_ok=True)
+                for name in (output.name, "eval.sh"):
+                    if (folder / name).is_file():
+                        shutil.copyfile(folder / name, logs / name)
+            text = output.read_text(encoding="utf-8") if output.is_file() else ""
+            shutil.rmtree(folder, ignore_errors=True)
+        if text.count(_START) > 1 or text.count(_END) > 1:
+            flags = (*flags, "a marker of the grader came twice in the test output")
+        done = GradeReport(done.instance_id, done.outcome, done.report, done.reason, flags)
+        return _keep(done, patch, logs, began)
+
+    def _grade(self, instance: Instance, patch: str, folder: Path, timeout: float) -> GradeReport:
+        iid = instance.issue.id
+        workdir = workdir_for(instance, folder / "repo")
+        refused = _apply(workdir, patch, folder)
+        if refused:
+            return GradeReport(iid, "not_applied", _report(iid, patch), f"the patch does not apply: {refused}")
+        script = folder / "eval.sh"
+        script.write_text(self._ask({"op": "script", "row": dict(instance.grading.row)})["script"], encoding="utf-8")
+        with LocalEnvironment(workdir.path, timeout=timeout, output_limit=_LOG_LIMIT) as environment:
+            execution = environment.execute(f"bash {_quoted(script)}", timeout=timeout)
+        log = folder / "test_output.txt"
+        text = execution.output.encode("utf-8", errors="replace").decode("utf-8")
+        if execution.timed_out:
+            text += f"\n\n{_TIMED_OUT}\nTimeout error: {timeout:.0f} seconds exceeded."
+        log.write_text(text, encoding="utf-8", newline="")
+        if execution.timed_out:
+            return GradeReport(iid, "timed_out", _report(iid, patch, applied=True), f"the tests did not end within {timeout:.0f} s")
+        if re.search(r"^\S*python\S*: No module named pytest\s*$", text, re.MULTILINE):
+            raise InfraError("pytest is not installed for this interpreter", 'Install the extra: pip install "swe-memory[harness]".')
+        report = self._ask({"op": "report", "row": dict(instance.grading.row), "patch": patch, "log": str(log)})["report"]
+        if report[iid]["infra_failure"]:
+            return GradeReport(iid, "infra", report, f"the tests could not run: {report[iid].get('infra_failure_reason', 'unknown')}")
+        if report[iid]["resolved"]:
+            return GradeReport(iid, "resolved", report, "all hidden tests pass")
+        status = report[iid].get("tests_status")
+        if status is None:
+            return GradeReport(iid, "unresolved", report, "the test run left no results that can be read")
+        failed = {kind: len(status[kind]["failure"]) for kind in ("FAIL_TO_PASS", "PASS_TO_PASS")}
+        reason = f"{failed['FAIL_TO_PASS']} tests that should pass now fail; {failed['PASS_TO_PASS']} that passed before do not any more"
+        return GradeReport(iid, "unresolved", report, reason)
+
+    def _ask(self, request: Mapping[str, Any]) -> Any:
+        """One request to the worker; a worker that died or hangs is replaced once."""
+        line = json.dumps(request) + "\n"
+        with self._lock:
+            for last in (False, True):
+                process = self._ensure()
+                try:
+                    reply = self._exchange(process, line)
+                    break
+                except (OSError, ValueError) as error:
+                    self._stop()
+                    if last:
+                        raise InfraError(
+                            f"the grading process failed twice: {error}", 'Check that "swe-memory[harness]" is installed.'
+                        ) from error
+            if "error" in reply:
+                raise InfraError(f"swebench could not grade: {reply['error']}", "Check the row's log_parser and the installed swebench.")
+            return reply
+
+    def _exchange(self, process: subprocess.Popen[str], line: str) -> Any:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(line)
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], _STARTUP if self._fresh else _ANSWER)
+        if not ready:
+            raise OSError("no answer in time")
+        reply = process.stdout.readline()
+        if not reply.endswith("\n"):
+            raise OSError(f"it ended with code {process.wait()}")
+        self._fresh = False
+        return json.loads(reply)
+
+    def _ensure(self) -> subprocess.Popen[str]:
+        if self._process is None or self._process.poll() is not None:
+            self._stop()
+            kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
+            root = str(Path(__file__).resolve().parent.parent)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "harness.grading_worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                encoding="utf-8",
+                env={**kept, "PYTHONPATH": root, "PYTHONUTF8": "1", "HF_HUB_OFFLINE": "1"},
+                start_new_session=True,  # Ctrl-C is for this process; the worker ends when its input does
+            )
+            self._fresh = True
+        return self._process
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            if process.stdin is not None:
+                process.stdin.close()
+        try:
+            process.wait(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+    def close(self) -> None:
+        """End the worker. May be called twice; a later :meth:`grade` starts a new one."""
+        with self._lock:
+            self._stop()
+
+    def __enter__(self) -> Grader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def grade(instance: Instance, patch: str | None, *, workspace: Path, timeout: float = 300.0, logs: Path | None = None) -> GradeReport:
+    """Grade one patch with a :class:`Grader` of its own; use a Grader to grade many."""
+    with Grader() as grader:
+        return grader.grade(instance, patch, workspace=workspace, timeout=timeout, logs=logs)
+
+
+def _quoted(path: Path) -> str:
+    import shlex
+
+    return shlex.quote(str(path.resolve()))
+
+
+def _report(iid: str, patch: str | None, *, applied: bool = False, infra: bool = False) -> dict[str, Any]:
+    """A report in the official shape for an attempt whose tests gave no result."""
+    return {
+        iid: {
+            "patch_is_None": patch is None,
+            "patch_exists": bool(patch and patch.strip()),
+            "patch_successfully_applied": applied,
+            "resolved": False,
+            "infra_failure": infra,
+        }
+    }
+
+
+def _keep(done: GradeReport, patch: str | None, logs: Path | None, began: float) -> GradeReport:
+    if logs is not None:
+        logs.mkdir(parents=True, exist_ok=True)
+        (logs / "patch.diff").write_text(patch or "", encoding="utf-8", errors="surrogateescape", newline="")
+        (logs / "report.json").write_text(json.dumps(done.report, indent=4) + "\n", encoding="utf-8")
+    return GradeReport(done.instance_id, done.outcome, done.report, done.reason, done.flags, time.monotonic() - began)
+
+
+def _apply(workdir: Workdir, patch: str, folder: Path) -> str:
+    """Apply ``patch`` in the ways that the official harness tries, strictest first; "" or why none of them worked."""
+    file = folder / "patch.diff"
+    file.write_text(patch, encoding="utf-8", errors="surrogateescape", newline="")
+    first = ""
+    for options in ([], ["--3way"]):
+        try:
+            git(["apply", *options, str(file.resolve())], cwd=workdir.path)
+            return ""
+        except GitError as error:
+            first = first or error.stderr.splitlines()[0] if error.stderr else str(error)
+            git(["reset", "--hard", "--quiet", workdir.base_commit], cwd=workdir.path)
+            git(["clean", "-fdq"], cwd=workdir.path)
+    if shutil.which("patch") is not None:
+        command = ["patch", "--batch", "--forward", "--fuzz=5", "-p1", "--input", str(file.resolve())]
+        done = subprocess.run(command, cwd=workdir.path, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+        if done.returncode == 0:
+            return ""
+    return first
+
+
+def _flags(instance: Instance, patch: str) -> tuple[str, ...]:
+    from swe_memory.patches import edited_paths, is_test_path
+
+    hidden = set(edited_paths(instance.grading.test_patch))
+    paths = edited_paths(patch)
+    found = []
+    if any(path in hidden for path in paths):
+        found.append("the patch edits a file that the hidden tests replace")
+    if any(is_test_path(path) or path.rsplit("/", 1)[-1] in ("conftest.py", "pytest.ini", "tox.ini", "setup.cfg") for path in paths):
+        found.append("the patch touches tests or how they are run")
+    added = [line for line in patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    if any(marker in line for line in added for marker in _MARKERS):
+        found.append("the patch speaks of the grader's markers")
+    return tuple(found)
