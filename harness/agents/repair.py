@@ -1,0 +1,190 @@
+"""An agent without a language model, in the line of template-based program repair (GenProg 2009, TBar 2019).
+
+It exists to exercise the instrument with a real and cheap agent: it fixes real faults in real repositories through bash commands, counted and limited like
+any agent's. What it does with memory says nothing about what a language model would do with it.
+
+How it goes about an issue: look at the repository, write down and run the issue's own reproduction, run the repository's tests, compare which lines the
+reproduction runs with those of passing tests, read the suspicious files, then try one edit after the other until the reproduction passes and no test
+that passed before fails; submit. One command is one call; one try is one call. The text of a recalled item, when there is one, changes nothing but
+the *order* of places and edits: its words are read by the same table as the words of the issue (:mod:`harness.agents.repair_order`).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+from harness.agents.repair_localise import SCRIPT, SPECTRUM, Place, last_error, read_spectrum, reproduction, spread
+from harness.agents.repair_order import Hints, rank
+from harness.agents.repair_source import Edit, Source
+from harness.agents.repair_templates import candidates
+from swe_memory.records import Action, Issue, Step, Trajectory
+
+if TYPE_CHECKING:
+    from harness.agents import Limits
+    from harness.environments import Environment, Execution
+
+SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+TASK = "Please fix this issue in the repository of the working directory:\n\n<pr_description>\n{text}\n</pr_description>\n"
+
+
+class _OutOfCalls(Exception):
+    """The limit leaves no call for what comes next."""
+
+
+class _Session:
+    """The calls of one attempt: each is one thought and one command, recorded."""
+
+    def __init__(self, environment: Environment, limits: Limits) -> None:
+        self._environment = environment
+        self._limits = limits
+        self.steps: list[Step] = []
+
+    @property
+    def left(self) -> int:
+        """Calls that remain."""
+        return self._limits.calls - len(self.steps)
+
+    def run(self, thought: str, command: str, *, reserve: int = 1) -> Execution:
+        """One call. Raises :class:`_OutOfCalls` where it would leave fewer than ``reserve`` calls."""
+        if self.left <= reserve:
+            raise _OutOfCalls
+        return self.last(thought, command)
+
+    def last(self, thought: str, command: str) -> Execution:
+        """One call without a reserve; the caller has seen that one is left."""
+        execution = self._environment.execute(command, timeout=self._limits.command_seconds)
+        self.steps.append(Step(thought, (Action(command, execution.output, execution.returncode),)))
+        return execution
+
+
+class RepairAgent:
+    """See the module. ``files`` is how many suspicious files it reads at most."""
+
+    name = "repair"
+
+    def __init__(self, *, files: int = 4) -> None:
+        self.files = files
+
+    def run(self, issue: Issue, environment: Environment, memory: str, limits: Limits) -> Trajectory:
+        """Try to resolve ``issue``; see :class:`harness.agents.Agent`. Exit status: ``Submitted`` or ``LimitsExceeded``.
+
+        Same issue, repository, memory text and limits give the same commands.
+        """
+        session = _Session(environment, limits)
+        try:
+            patch, status = self._work(issue, session, memory), "Submitted"
+        except _OutOfCalls:
+            patch, status = "", "LimitsExceeded"
+            if session.left:
+                session.last(
+                    "The call limit is reached and no edit was found that passes the reproduction and the tests. I leave the files as they were.",
+                    f"git checkout -q -- . && rm -f {SCRIPT} && git status --short",
+                )
+        steps = tuple(session.steps)
+        return Trajectory(
+            steps, status, patch, issue.id, TASK.format(text=issue.text), "mini-swe-agent-1.1", "none", self.name, len(steps), 0.0
+        )
+
+    def _work(self, issue: Issue, session: _Session, memory: str) -> str:
+        issue_hints, hints = Hints.read(issue.text), Hints.read(memory)
+        opening = "I start with the layout of the repository."
+        if hints.families or memory:
+            about = ", ".join(sorted(hints.families, key=lambda f: (-hints.families[f], f))[:3])
+            opening += (
+                f" There is a note from a past attempt; it makes me try first: {about}."
+                if about
+                else " There is a note from a past attempt."
+            )
+        listing = session.run(opening, "git log --oneline | head -5 && git ls-files").output
+        prefix = "PYTHONPATH=src " if re.search(r"^src/\S+\.py$", listing, re.MULTILINE) else ""
+        program = reproduction(issue.text)
+        if not program:
+            return self._give_up(session, "The issue holds no reproduction that I can run, so there is nothing to check an edit against.")
+        run = f"{prefix}timeout 20 python -B {SCRIPT}"
+        write = f"cat > {SCRIPT} <<'REPRODUCTION'\n{program}REPRODUCTION\n{run}"
+        first = session.run("I write down the reproduction from the issue and run it to see it fail.", write)
+        if first.returncode == 0:
+            return self._give_up(session, "The reproduction passes already, so I cannot tell a fix from no fix.")
+        exception = last_error(first.output)
+        tests, baseline = self._tests(session, prefix)
+        what = f"It fails with {exception}." if exception else "It fails."
+        spectrum = f"{prefix}timeout 90 python -B - <<'SPECTRUM'\n{SPECTRUM}SPECTRUM"
+        seen = session.run(f"{what} I compare the lines it runs with the lines that the passing tests run.", spectrum)
+        places = read_spectrum(seen.output)
+        if not places:
+            return self._give_up(session, "The reproduction runs no function of this repository, so I do not know where to look.")
+        ranked = self._edits(places, self._read(session, places), issue_hints, hints, exception)
+        for number, edit in enumerate(ranked, 1):
+            thought = f"Hypothesis {number}: {edit.cause} ({edit.family}) at {edit.path}:{edit.place}. I try this: {edit.remedy}."
+            tried = session.run(thought, _attempt(edit, run, tests))
+            if tried.returncode == 0 and not tried.timed_out:
+                return self._submit(session, edit, baseline)
+        return self._give_up(session, "None of my edits makes the reproduction pass with the tests still passing.")
+
+    def _tests(self, session: _Session, prefix: str) -> tuple[str, str]:
+        """The command that must succeed after an edit (tests that failed before are left out), and a sentence about the tests."""
+        pytest = f"{prefix}timeout 90 python -B -m pytest -q -p no:cacheprovider"
+        before = session.run("Before I change anything I run the existing tests.", f"{pytest} -rfE 2>&1 | tail -40")
+        failing = sorted(set(re.findall(r"^(?:FAILED|ERROR) (\S+)", before.output, re.MULTILINE)))
+        if re.search(r"no tests ran|No module named pytest", before.output):
+            return "true", "There are no tests to run."
+        skip = "".join(f" --deselect {shlex.quote(name)}" for name in failing)
+        return f"{pytest} -x{skip}", f"{len(failing)} tests failed before." if failing else "All tests passed before."
+
+    def _read(self, session: _Session, places: list[Place]) -> dict[str, Source]:
+        """The most suspicious files, one ``cat`` each."""
+        worth: dict[str, float] = {}
+        for place in places:
+            worth[place.path] = max(worth.get(place.path, 0.0), max(place.suspicion.values(), default=0.0))
+        sources = {}
+        for path in sorted(worth, key=lambda p: (-worth[p], p))[: self.files]:
+            text = session.run(f"The reproduction runs through {path}; I read it.", f"cat -- {shlex.quote(path)}").output
+            try:
+                sources[path] = Source(path, text)
+            except (SyntaxError, ValueError):
+                continue
+        return sources
+
+    def _edits(self, places: list[Place], sources: dict[str, Source], issue: Hints, hints: Hints, exception: str) -> list[Edit]:
+        edits: list[Edit] = []
+        suspicion: dict[tuple[str, int], float] = {}
+        for place in places:
+            source = sources.get(place.path)
+            function = next((f for name, f in source.functions() if name == place.function), None) if source else None
+            if source and function:
+                suspicion |= spread(place, function.lineno, function.end_lineno or function.lineno)
+                edits += candidates(source, place, exception)
+        return rank(edits, suspicion, issue, hints, exception)
+
+    def _submit(self, session: _Session, edit: Edit, baseline: str) -> str:
+        cause = edit.cause[0].upper() + edit.cause[1:]
+        thought = (
+            f"Root cause: {cause} ({edit.family}). Fix: {edit.remedy}, in {edit.path}. "
+            f"The reproduction passes now and so do the tests that passed before. {baseline} I submit the change."
+        )
+        done = session.last(thought, f"rm -f {SCRIPT} && echo {SUBMIT} && git diff")
+        _, _, patch = done.output.partition(f"{SUBMIT}\n")
+        return patch
+
+    def _give_up(self, session: _Session, why: str) -> str:
+        session.run(f"{why} I submit no change.", f"git checkout -q -- . && rm -f {SCRIPT} && echo {SUBMIT}", reserve=0)
+        return ""
+
+
+def _attempt(edit: Edit, run: str, tests: str) -> str:
+    """One try: undo the last one, make the edit, run the reproduction and, if that passes, the tests. ``-B`` everywhere: two edits within a second and of
+    the same length would otherwise be hidden by a stale bytecode file."""
+    program = (
+        "from pathlib import Path\n"
+        f"path = Path({edit.path!r})\n"
+        "with path.open(encoding='utf-8', newline='') as file:\n"
+        "    lines = file.read().split('\\n')\n"
+        f"first, old = {edit.first - 1}, {list(edit.old)!r}\n"
+        "assert lines[first : first + len(old)] == old\n"
+        f"lines[first : first + len(old)] = {list(edit.new)!r}\n"
+        "with path.open('w', encoding='utf-8', newline='') as file:\n"
+        "    file.write('\\n'.join(lines))\n"
+    )
+    return f"git checkout -q -- . && python -B - <<'EDIT' && {run} && {tests}\n{program}EDIT"
