@@ -90,7 +90,7 @@ def parse(id: str, source: str) -> Prompt:
     system, user = _parts(where, match["body"])
     for part in (system, user):
         try:
-            _environment().parse(part)
+            _environment().from_string(part)
         except TemplateSyntaxError as problem:
             raise PromptError(f"{where}: template is broken: {problem}") from None
     return Prompt(id, version, system, user)

@@ -67,11 +67,13 @@ class ModelCallError(ModelError):
     """The model could not be asked.
 
     ``retryable``: the same call may well work later (overload, rate limit, network). ``stop``: no call of this run can work until somebody
-    changes something (key, permission, model name, money). ``usage`` is what was already used for the question that failed.
+    changes something (key, permission, model name, money). ``usage`` is what was already used for the question that failed, ``status`` the
+    HTTP status of the answer, where there was one.
     """
 
-    def __init__(self, what: str, hint: str = "", *, retryable: bool = False, stop: bool = False) -> None:
+    def __init__(self, what: str, hint: str = "", *, status: int | None = None, retryable: bool = False, stop: bool = False) -> None:
         super().__init__(what, hint)
+        self.status = status
         self.retryable = retryable
         self.stop = stop
         self.usage = Usage()
@@ -141,6 +143,8 @@ class Claude:
             try:
                 reply, usage = self._call(system, messages, schema, max_tokens)
             except (ModelCallError, BudgetSpent) as problem:
+                if isinstance(problem, ModelCallError) and problem.status == 413:
+                    return Failure("too_long", problem.what, used, "", attempt)
                 problem.usage = used
                 raise
             used = used + usage
@@ -246,15 +250,18 @@ class Claude:
         status, said = problem.status_code, self._public(problem.api_message or str(problem))
         at = f"{url} answered {status}" + (f" to request {problem.request_id}" if problem.request_id else "")
         if status == 401:
-            return ModelCallError(f"the key was not accepted: {at}: {said}", "set ANTHROPIC_API_KEY to a valid key", stop=True)
-        if status in (402, 403):
-            return ModelCallError(f"the key may not do this: {at}: {said}", "check the workspace's permissions and billing", stop=True)
-        if status == 404:
+            what, hint, stop = "the key was not accepted", "set ANTHROPIC_API_KEY to a valid key", True
+        elif status in (402, 403):
+            what, hint, stop = "the key may not do this", "check the workspace's permissions and billing", True
+        elif status == 404:
+            what, stop = f"model {self.model!r} was not found", True
             hint = f"choose a model that this key can use ({DEFAULT_MODEL} is the default), or check ANTHROPIC_BASE_URL"
-            return ModelCallError(f"model {self.model!r} was not found: {at}: {said}", hint, stop=True)
-        if status in (408, 409, 429) or status >= 500:
-            return ModelCallError(f"the API did not take the call, after retries: {at}: {said}", "start again later", retryable=True)
-        return ModelCallError(f"the API refused the request: {at}: {said}", "this attempt cannot be asked about as it is")
+        elif status in (408, 409, 429) or status >= 500:
+            what, hint, stop = "the API did not take the call, after retries", "start again later", False
+        else:
+            what, hint, stop = "the API refused the request", "this attempt cannot be asked about as it is", False
+        retryable = status in (408, 409, 429) or status >= 500
+        return ModelCallError(f"{what}: {at}: {said}", hint, status=status, retryable=retryable, stop=stop)
 
     def _public(self, text: str) -> str:
         """A server's words, short, on one line, and without our key, which a proxy may echo."""

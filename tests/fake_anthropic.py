@@ -13,12 +13,16 @@ The shapes come from the API reference and the SDK's types: https://docs.anthrop
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
+
+import pytest
 
 KEY = "sk-ant-test-0123456789"
 
@@ -159,6 +163,15 @@ class Wait:
     def send(self, exchange: Exchange) -> None:
         self.ready.wait(30)
         self.reply.send(exchange)
+
+
+def isolate(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """For a test: no key, profile or proxy of the machine, and no waiting between the SDK's tries where a server names no time."""
+    for name in list(os.environ):
+        if name.startswith("ANTHROPIC_") or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr("anthropic._base_client.INITIAL_RETRY_DELAY", 0.0)
 
 
 Script = Iterable["str | Reply"] | Callable[[Request], "str | Reply"]

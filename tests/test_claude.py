@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_anthropic import KEY, Cut, Error, FakeAnthropic, Hang, Message, Raw, Request, Wait
+from fake_anthropic import KEY, Cut, Error, FakeAnthropic, Hang, Message, Raw, Request, Wait, isolate
 from pydantic import BaseModel, Field
 
 from swe_memory.budget import Budget, BudgetSpent
@@ -28,13 +28,8 @@ GOOD = '{"reason": "the sky", "name": "blue", "share": 0.5}'
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """No key, profile or proxy of the machine, and no waiting between the SDK's tries where a server names no time."""
-    for name in list(os.environ):
-        if name.startswith("ANTHROPIC_") or name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("anthropic._base_client.INITIAL_RETRY_DELAY", 0.0)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    isolate(monkeypatch, tmp_path)
 
 
 Connect = Callable[..., Claude]
@@ -253,9 +248,14 @@ def test_an_unknown_model_is_named(connect: Connect) -> None:
         _ask(connect(api, model="claude-nope"))
 
 
-@pytest.mark.parametrize("status", [400, 413])
-def test_a_refused_request_is_neither_retried_nor_the_end_of_the_run(connect: Connect, status: int) -> None:
-    with FakeAnthropic(lambda _: Error(status, "bad\x1b[31m\nwords")) as api:
+def test_a_question_that_is_too_large_for_the_api_is_a_failure_of_this_question_alone(connect: Connect) -> None:
+    with FakeAnthropic([Error(413)]) as api:
+        failure = _failure(connect(api))
+        assert (failure.kind, failure.usage.calls) == ("too_long", 0)
+
+
+def test_a_refused_request_is_neither_retried_nor_the_end_of_the_run(connect: Connect) -> None:
+    with FakeAnthropic(lambda _: Error(400, "bad\x1b[31m\nwords")) as api:
         with pytest.raises(ModelCallError, match=r"bad \[31m words") as caught:
             _ask(connect(api))
         assert (caught.value.retryable, caught.value.stop, len(api.requests)) == (False, False, 1)
