@@ -1,0 +1,266 @@
+"""The agent's own sentences: which of them say why the fault was there and what fixed it, and how they read without a repository's names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..patches import patch_lines
+from .names import code_words, foreign_words, is_python, python_words
+from .signals import Signals, thought_of
+from .validate import sentences, squeeze
+
+_LEAD = re.compile(
+    r"^(?:(?:so|okay|ok|now|ah|aha|oh|yes|great|good|right|wait|thus|therefore|hence|however|but|and|also|then|indeed|well|actually|excellent|perfect|"
+    r"correct|confirmed|basically|specifically|interesting|essentially|in (?:this|that) case|as (?:expected|suspected)|this confirms(?: my suspicion)? that|"
+    r"(?:the|my) (?:output|reproduction script|script|test) (?:confirms|shows|indicates) that|this means(?: that)?|it (?:seems|appears)(?: that)?|i see(?: that)?|"
+    r"this confirms (?:that )?|(?:the|this) (?:only |root |real |actual |core )?(?:issue|problem|bug|root cause)(?: here)? is (?:\w+ly )?that|"
+    r"we can see(?: that)?|note that|one detail)\b\s*[,!.:;-]*\s*)+",
+    re.IGNORECASE,
+)
+_CAUSE = re.compile(
+    r"\bbecause\b|\bsince\b|\b(?:issue|problem|bug|error|fault|cause|reason|culprit) (?:is|was|lies|comes|occurs|happens|arises)\b|\bcaus(?:es?|ed|ing)\b|"
+    r"\bdue to\b|\bresults? in\b|\bleads? to\b|\binstead of\b|\bfails? (?:to|when|because|for|if)\b|\bwhich (?:is|means|raises|returns|causes|leads|breaks|ignores)\b|"
+    r"\b(?:does|do|did|is|are|was|were|can)(?:n't| not) (?:\w+ )?(?:called|used|set|handled?|checked?|passed?|defined|included?|escaped?|considered?|accounte?d?|"
+    r"updated?|respecte?d?|supporte?d?|implemente?d?|override|return|propagated?|preserved?|add|apply|match|have|exist|inherit)\b|"
+    r"\bonly (?:handles|checks|works|considers|applies|looks|matches|supports)\b|\bassumes?\b|\bexpects?\b|\bignor(?:es|ed|ing)\b|\bwithout (?:checking|considering|handling)\b|"
+    r"\balways\b|\bmissing\b|\boverwrit\w+|\bmutat\w+",
+    re.IGNORECASE,
+)
+_KNOWN = re.compile(
+    r"\b(?:issue|problem|bug|root cause|error|reason) (?:here )?(?:is|happens|occurs|lies)\b|\bcauses?\b|\bthat(?:'s| is) why\b",
+    re.IGNORECASE,
+)
+_FIX = re.compile(
+    r"^(?:i(?:'ve| have)? (?:\w+ly )?)?(?:modified|changed|updated|added|fixed|replaced|removed|implemented|refactored|made|moved|wrapped|extended|adjusted|renamed|"
+    r"ensured|switched|used|converted|introduced|moving|changing|using|adding|replacing)\b|^(?:this|the (?:fix|change|patch)|my (?:fix|change)|it) (?:\w+ )?"
+    r"(?:ensures?|prevents?|makes?|handles?|checks?|allows?|fixes|avoids?|restores?|preserves?|correctly|now|adds?|uses?|converts?|returns?|involves?|consists?)\b",
+    re.IGNORECASE,
+)
+_PLAN = re.compile(
+    r"\b(?:i'll|i will|let'?s|let me|i need to|i should|i want|i'm|i am|i can|i could|i must|we need|we should|we can|i have to|i'd|plan is|i might|i see|i saw|"
+    r"i had|i did|i was|i ran|i forgot|i made|i think|i know|i noticed|i found|my (?:test|script|command|sed|reproduction|previous|plan|mock))\b|\bi\b.*\bwill\b",
+    re.IGNORECASE,
+)
+_HEDGE = re.compile(
+    r"\b(?:maybe|perhaps|might|probably|possibly|i (?:guess|suspect|assume|believe|wonder|doubt)|likely|presumably|seems?|not sure|unclear|hypothes\w+|suspicious|"
+    r"if i\b|should (?:be|work)|would|could)\b",
+    re.IGNORECASE,
+)
+_NOISE = re.compile(
+    r"\b(?:PR description|issue description|pull request|reproduc\w+|instructions?|submit\w*|traceback|stack ?trace|grep|sed|heredoc|indentation|line numbers?|temporary|"
+    r"test (?:case|script|file|fail\w*|pass\w*)|tests? (?:pass|fail|still|suite)|my tests?|script|command|output|printed|above|below|following|here|debug\w*|environment|"
+    r"the (?:issue|PR|description|ticket|user|report\w*) (?:says|said|mentions?|asks?|wants?|states?|describes?|suggests?|reports?|shows?)|earlier|previous(?:ly)?|hallucinat\w+|git|"
+    r"this (?:file|line|looks|part|block)|successfully|verif(?:y|ied)|double.?check|looks? (?:good|correct|right)|edge cases?|let's)\b|\blines? \d|\b\d+:|=>|->|:$|\.\.\.",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(
+    r"(?:It|This|That|They|These|Those|He|She|One|Both|Only this|Which|Same|Subsequent|Here|There)\b|(?:Update|Modify|Change|Add|Use|Need|Check|Replace)\b"
+)
+"""A sentence that starts so hangs on the one before it, or is an instruction to oneself."""
+_ASIDE = re.compile(r"\bmock|\bskipped\b|\bgoal is\b|\binstalled\b|\bpython version\b|\bpass(?:es|ed)\b|\btests?\b", re.IGNORECASE)
+_ROLES = r"class|classes|method|methods|function|functions|property|properties|attribute|attributes|variable|module|file|argument|parameter|option|setting|field|mixin|constant|object|instance|flag|keyword"
+_QUOTED = re.compile(
+    rf"(?P<article>\b(?:the|a|an|its|this) )?(?P<before>(?:{_ROLES}) )?`(?P<code>[^`]+)`(?P<possessive>'s)?(?P<after> (?:{_ROLES})\b)?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One usable sentence: where it was said and how well it fits its role."""
+
+    text: str
+    step: int
+    score: float
+
+
+@lru_cache(maxsize=64)
+def _thought_sentences(thought: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for line in thought_of(thought).splitlines():
+        line = re.sub(r"^\s*(?:[-*+•]|\(?\d+[.)])\s+", "", line).strip().replace("**", "")
+        if line:
+            found.extend(sentences(line))
+    return tuple(found)
+
+
+def tidy(sentence: str) -> str:
+    """A sentence without the words that only lead in, capitalised, closed with a full stop."""
+    text = _LEAD.sub("", sentence.strip())
+    text = re.sub(
+        r"\s*\((?:lines?|line number) [\d\s,-]+\)|\s+(?:at|on|in|around|near) lines? \d+(?:\s*(?:-|to|and)\s*\d+)?",
+        "",
+        text,
+        flags=re.IGNORECASE,
+    )
+    text = re.sub(r"(?<!\w)\*{1,2}([^*`]+?)\*{1,2}(?!\w)", r"\1", text)
+    text = re.sub(
+        r"(?<=[a-z`] )(?:NOT|ALL|ONLY|DOES|ALREADY|AND|STILL|IS|BEFORE|AFTER|EVERY|NEVER|ALWAYS|OR|WAS)(?= [a-z`])",
+        lambda m: m[0].lower(),
+        text,
+    )
+    text = squeeze(text).rstrip("!;,")
+    text = re.sub(r"^I(?:'ve| have)? (?=\w+ed\b|made\b)", "", text)
+    if not text:
+        return ""
+    text = text[0].upper() + text[1:] if text[0].isalpha() else text
+    return text if text.endswith((".", "?")) else text + "."
+
+
+def statements(found: Signals, *, fix: bool) -> tuple[Statement, ...]:
+    """Sentences that say why the fault was there (or, with ``fix``, what the change does), best first, each once.
+
+    A plan, a guess, talk about the session, a quotation of the patch and anything out of shape is left out.
+    """
+    steps = found.trajectory.steps
+    first = found.first_edit if found.first_edit is not None else len(steps)
+    last = found.last_edit if found.last_edit is not None else len(steps)
+    touched = _touched_words(found)
+    lines = {squeeze(line) for line in patch_lines(found.patch)}
+    result: dict[str, Statement] = {}
+    for number, step in enumerate(steps):
+        if number > last + 3 and number < len(steps) - 4:
+            continue
+        for raw in _thought_sentences(step.thought):
+            text = tidy(raw)
+            if not _usable(text, lines):
+                continue
+            pattern = _FIX if fix else _CAUSE
+            if not pattern.search(text) or (not fix and _FIX.search(text)):
+                continue
+            score = 2.0 + min(len(pattern.findall(text)), 2)
+            score += 2.0 * min(len(touched & set(re.findall(r"\w+", text))), 3) / 2
+            if fix:
+                score += 2.0 if number >= len(steps) - 4 else 0.0
+            else:
+                score += 2.0 if first - 8 <= number <= last else 0.0
+                score += 1.5 if number >= len(steps) - 4 else 0.0
+            score += 1.0 if "because" in text or "instead of" in text or "which means" in text else 0.0
+            score -= 3.0 if _HEDGE.search(text) else 0.0
+            score -= 3.0 if _ASIDE.search(text) else 0.0
+            score -= 1.0 if len(text) < 70 else 0.0
+            score -= 1.5 if re.match(r"(?:If|As|Why|For|Test)\b", text) else 0.0
+            score -= 1.0 if re.search(r"\bwe\b|\bshould\b", text) else 0.0
+            score += 1.0 if _KNOWN.search(raw) else 0.0
+            if text not in result or result[text].score < score:
+                result[text] = Statement(text, number, score)
+    return tuple(sorted(result.values(), key=lambda s: (-s.score, s.step, s.text)))
+
+
+def _usable(text: str, lines: set[str]) -> bool:
+    if (
+        not 45 <= len(text) <= 260
+        or "?" in text
+        or text.startswith((">", '"', "'", "#"))
+        or text.endswith((":.", ",."))
+        or _OPEN.match(text)
+    ):
+        return False
+    if re.search(r"\bI\b(?!\w)", text) or text.count("`") % 2 or _PLAN.search(text) or _NOISE.search(text):
+        return False
+    if text.count("(") != text.count(")") or text.count('"') % 2:
+        return False
+    quoted = re.findall(r"`([^`]+)`", text)
+    if any(len(code) > 60 or squeeze(code) in lines for code in quoted) or sum(map(len, quoted)) > 0.6 * len(text):
+        return False
+    return len(re.findall(r"[A-Za-z]{2,}", re.sub(r"`[^`]*`", "", text))) >= 6
+
+
+def _touched_words(found: Signals) -> set[str]:
+    words: set[str] = set()
+    for line in patch_lines(found.patch):
+        words.update(re.findall(r"[A-Za-z_]\w{3,}", line))
+    return {word for word in words if word not in python_words()}
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Which names were seen being defined as functions or classes, and which followed a dot."""
+
+    functions: frozenset[str]
+    classes: frozenset[str]
+    attributes: frozenset[str]
+
+    def of(self, code: str) -> str:
+        """What to call a name once it is gone: class, function, method, attribute, module, constant or value."""
+        base = re.sub(r"\(.*", "", code)
+        last = base.rsplit(".", 1)[-1]
+        if "/" in base or re.search(r"\.(?:py|js|c|h|rst|txt|cfg|toml|html|css)$", base):
+            return "module"
+        if last in self.classes or re.match(r"_*[A-Z]\w*[a-z]", last):
+            return "class"
+        if last in self.functions or "(" in code:
+            return "method" if "." in base else "function"
+        if re.fullmatch(r"[A-Z][A-Z0-9_]+", last):
+            return "constant"
+        return "attribute" if "." in base or last in self.attributes else "value"
+
+
+def roles_of(found: Signals) -> Roles:
+    """Read the roles off everything that the attempt saw and wrote (the first 20,000 characters of each output)."""
+    functions: set[str] = set()
+    classes: set[str] = set()
+    attributes: set[str] = set()
+    for step in found.trajectory.steps:
+        for action in step.actions:
+            for text in (action.command[:20_000], action.output[:20_000]):
+                for kind, name in re.findall(r"\b(def|class)\s+(\w+)", text):
+                    (functions if kind == "def" else classes).add(name)
+        attributes.update(re.findall(r"\.(\w+)\b(?!\()", step.thought[:20_000]))
+    return Roles(frozenset(functions), frozenset(classes), frozenset(attributes))
+
+
+def abstract(text: str, names: frozenset[str], roles: Roles) -> str:
+    """The sentence with every name of the repository taken out, "" where too little would be left.
+
+    Python's own words stay; ordinary lower-case words lose their code quotes; any other name becomes its role with a letter ("class A").
+    """
+    letters: dict[str, str] = {}
+    broken = False
+
+    def letter(name: str) -> str:
+        key = re.sub(r"\(.*", "", name).rsplit(".", 1)[-1].lower()
+        return letters.setdefault(key, "ABCDEFGHIJ"[min(len(letters), 9)])
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal broken
+        code = match["code"].strip()
+        role = (match["before"] or match["after"] or "").strip().lower()
+        tail = match["possessive"] or ""
+        if _is_neutral(code, names):
+            return match[0]
+        if re.fullmatch(r"[a-z]{3,}", code) and code not in names and code not in roles.functions:
+            return f"{match['article'] or ''}{match['before'] or ''}{code}{tail}{match['after'] or ''}"
+        if re.search(r"[\s=+*/<>\[{]", code.split("(")[0]) or len(code) > 40:
+            broken = True
+            return match[0]
+        return f"{role or roles.of(code)} {letter(code)}{tail}"
+
+    result = _QUOTED.sub(replace, text)
+    if broken:
+        return ""
+    plain = re.sub(r"`[^`]*`", lambda m: m[0] if _is_neutral(m[0].strip("`"), names) else " ", result)
+    for word in sorted({*code_words(plain), *foreign_words(plain, names)}, key=len, reverse=True):
+        shaped = roles.of(word)
+        result = re.sub(
+            rf"(?:\b(?:the|a|an) )?(?<![\w.]){re.escape(word)}(?:\(\))?(?![\w.])(?: (?:{_ROLES})\b)?",
+            f"{shaped} {letter(word)}",
+            result,
+            flags=re.IGNORECASE,
+        )
+    result = squeeze(re.sub(r"\b(class|method|function|module|attribute|constant|value) ([A-J])(?: \1)+\b", r"\1 \2", result))
+    if len(letters) > 3 or code_words(result) or foreign_words(result, names):
+        return ""
+    prose = re.sub(r"`[^`]*`", "", result)
+    if len(re.findall(r"[a-z]{3,}", prose)) < 8:
+        return ""
+    return result[0].upper() + result[1:]
+
+
+def _is_neutral(code: str, names: frozenset[str]) -> bool:
+    words = re.findall(r"[A-Za-z_][\w.]*", re.sub(r"'[^']*'|\"[^\"]*\"", "", code))
+    if any(word.lower() in names for word in re.findall(r"\w+", code)):
+        return False
+    return all(is_python(word.strip(".")) for word in words) and not re.search(r"\w/\w", code)
