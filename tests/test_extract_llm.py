@@ -186,6 +186,15 @@ def test_secrets_in_an_attempt_never_reach_the_wire() -> None:
         assert not any(secret in request.text for request in api.requests)
 
 
+def test_a_secret_is_found_before_the_digest_could_cut_it_in_half() -> None:
+    secret = "ghp_" + "A1b2C3d4E5" * 3 + "f6G7h8"
+    steps = tuple(Step(f"Part {n}.", (Action(f"cat part{n}", "x " * (5 * n) + secret + " y" * 1000, 1),)) for n in range(40))
+    _, api = _extract([_lessons()], small_attempt(steps=steps), digest_tokens=4000)
+    assert "left out" in api.requests[0].text
+    assert secret[:12] not in api.requests[0].text
+    assert secret[-12:] not in api.requests[0].text
+
+
 def test_a_long_attempt_is_sent_within_its_budget() -> None:
     steps = tuple(
         Step(f"Look at part {n}. " + "So it goes on. " * 20, (Action(f"cat part{n}.py", f"line {n}\n" * 400, 0),)) for n in range(300)

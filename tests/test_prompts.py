@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import prompts
 
-CHAT = {"repo": "o/r", "issue": "i", "attempt": "a", "attempts": [("resolved", "a"), ("unresolved", "b")], "patch": "p"}
+CHAT: dict[str, object] = {"repo": "o/r", "issue": "i", "attempt": "a", "attempts": [("resolved", "a"), ("unresolved", "b")], "patch": "p"}
 CHAT |= {"limit": 1000, "issue_limit": 1000, "patch_limit": 1000}
 
 

@@ -14,9 +14,10 @@ from pydantic import BaseModel, Field
 
 from swe_memory.claude import Claude, Failure
 from swe_memory.extract.digest import DEFAULT_BUDGET, digest
+from swe_memory.extract.outgoing import outgoing, public
 from swe_memory.extract.validate import clean_drafts, validate
 from swe_memory.records import Attempt, Extraction, ItemDraft, Polarity, Rejection
-from swe_memory.safety import clean, redact
+from swe_memory.safety import clean
 
 SHOWN = 2_000
 """Characters of an unusable answer that are kept with its rejection."""
@@ -78,19 +79,19 @@ class LLMExtractor:
         return self._ask("extract_contrast", "contrast", known, {"attempts": shown})
 
     def _shown(self, attempt: Attempt, share: int) -> str:
-        return redact(clean(digest(attempt, self._digest_tokens // share)))[0]
+        return digest(outgoing(attempt), self._digest_tokens // share)
 
     def _ask(self, prompt_id: str, polarity: Polarity, attempts: Sequence[Attempt], shown: Mapping[str, object]) -> Extraction:
         import prompts
 
         prompt = prompts.load(prompt_id)
-        # The digest keeps to its budget; this bound only says how far redaction marks may stretch it.
-        system, user = prompt.messages(repo=attempts[0].issue.repo, limit=4 * self._digest_tokens + 1000, **shown)
+        # The digest keeps to its budget, at no more than 3 characters a token: this bound only holds if that breaks.
+        system, user = prompt.messages(repo=attempts[0].issue.repo, limit=4 * self._digest_tokens, **shown)
         answer = self._claude.ask(system, user, Lessons)
         model = self._claude.model
         if isinstance(answer, Failure):
             rejection = Rejection(
-                f"The model's answer could not be used ({answer.kind}): {clean(answer.reason)}", redact(clean(answer.raw))[0][:SHOWN]
+                f"The model's answer could not be used ({answer.kind}): {public(answer.reason)}", public(answer.raw)[:SHOWN]
             )
             return Extraction((), (rejection,), answer.usage, model, prompt.ref)
         drafts, rejected = _check([_draft(lesson, polarity) for lesson in answer.value.items], attempts)

@@ -7,12 +7,12 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from swe_memory.claude import Claude, Failure
-from swe_memory.extract.digest import DEFAULT_BUDGET, digest, shorten
+from swe_memory.extract.digest import DEFAULT_BUDGET, digest
+from swe_memory.extract.outgoing import outgoing, public
 from swe_memory.records import Attempt, Issue, Trajectory, Verdict
-from swe_memory.safety import clean, redact
 
 ISSUE, PATCH = 20_000, 30_000
-"""Characters of the issue and of the patch that the model sees. Twice that is searched for secrets, so that none is cut in half and missed."""
+"""Characters of the issue and of the patch that the model sees."""
 REASON = 1_000
 """Characters of the model's reason that are kept."""
 
@@ -45,31 +45,27 @@ class LLMJudge:
         import prompts
 
         prompt = prompts.load("judge")
-        attempt = Attempt(issue, trajectory, Verdict.unknown())
+        attempt = outgoing(Attempt(issue, trajectory, Verdict.unknown()))
         system, user = prompt.messages(
             repo=issue.repo,
-            issue=_public(shorten(issue.text, 2 * ISSUE)),
-            attempt=_public(digest(attempt, self._digest_tokens)),
-            patch=_public(shorten(_change(trajectory.patch), 2 * PATCH)),
+            issue=attempt.issue.text,
+            attempt=digest(attempt, self._digest_tokens),
+            patch=_change(attempt.trajectory.patch),
             issue_limit=ISSUE,
             patch_limit=PATCH,
-            limit=4 * self._digest_tokens + 1000,
+            limit=4 * self._digest_tokens,
         )
         answer = self._claude.ask(system, user, Ruling)
         model = self._claude.model
         if isinstance(answer, Failure):
             reason = f"the model's answer could not be used ({answer.kind}): {answer.reason}"
-            return Verdict("unknown", "llm", _public(reason)[:REASON], None, model, prompt.ref)
+            return Verdict("unknown", "llm", public(reason)[:REASON], None, model, prompt.ref)
         ruling = answer.value
         confidence = None if ruling.verdict == "unknown" else ruling.confidence
-        return Verdict(ruling.verdict, "llm", _public(ruling.reason)[:REASON], confidence, model, prompt.ref)
+        return Verdict(ruling.verdict, "llm", public(ruling.reason)[:REASON], confidence, model, prompt.ref)
 
 
 def _change(patch: str | None) -> str:
     if patch is None:
         return "(the record does not hold the change)"
     return patch if patch.strip() else "(no change was handed in)"
-
-
-def _public(text: str) -> str:
-    return redact(clean(text))[0]
