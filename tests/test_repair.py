@@ -153,7 +153,9 @@ def test_a_reproduction_that_passes_already_is_given_up(tmp_path: Path) -> None:
 
 def test_tests_that_failed_before_do_not_block_a_fix_and_tests_that_passed_do(tmp_path: Path) -> None:
     folder, text = shop(tmp_path, "boundary")
-    extra = "from shop.stock import grade\n\n\ndef test_broken():\n    assert grade(1, 5) == 'never'\n\n\ndef test_one_below():\n    assert grade(4, 5) == 'fail'\n"
+    broken = "def test_broken():\n    assert grade(1, 5) == 'never'\n"
+    below = "def test_one_below():\n    assert grade(4, 5) == 'fail'\n"
+    extra = f"from shop.stock import grade\n\n\n{broken}\n\n{below}"
     (folder / "tests" / "test_more.py").write_text(extra, encoding="utf-8")
     found = attempt(folder, text)
     assert found.patch and "points >= limit" in found.patch

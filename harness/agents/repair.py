@@ -124,14 +124,18 @@ class RepairAgent:
         return self._give_up(session, "None of my edits makes the reproduction pass with the tests still passing.")
 
     def _tests(self, session: _Session, prefix: str) -> tuple[str, str]:
-        """The command that must succeed after an edit (tests that failed before are left out), and a sentence about the tests."""
+        """The command that must succeed after an edit (tests that failed before are left out), and a sentence about the tests.
+
+        The time that pytest prints is cut off, so that the same attempt leaves the same trajectory.
+        """
         pytest = f"{prefix}timeout 90 python -B -m pytest -q -p no:cacheprovider"
-        before = session.run("Before I change anything I run the existing tests.", f"{pytest} -rfE 2>&1 | tail -40")
+        untimed = "2>&1 | sed -E 's/ in [0-9.]+s$//'"
+        before = session.run("Before I change anything I run the existing tests.", f"set -o pipefail; {pytest} -rfE {untimed}")
         failing = sorted(set(re.findall(r"^(?:FAILED|ERROR) (\S+)", before.output, re.MULTILINE)))
-        if re.search(r"no tests ran|No module named pytest", before.output):
+        if before.returncode == 5 or "No module named pytest" in before.output:
             return "true", "There are no tests to run."
         skip = "".join(f" --deselect {shlex.quote(name)}" for name in failing)
-        return f"{pytest} -x{skip}", f"{len(failing)} tests failed before." if failing else "All tests passed before."
+        return f"{pytest} -x{skip} {untimed}", f"{len(failing)} tests failed before." if failing else "All tests passed before."
 
     def _read(self, session: _Session, places: list[Place]) -> dict[str, Source]:
         """The most suspicious files, one ``cat`` each."""
@@ -187,4 +191,4 @@ def _attempt(edit: Edit, run: str, tests: str) -> str:
         "with path.open('w', encoding='utf-8', newline='') as file:\n"
         "    file.write('\\n'.join(lines))\n"
     )
-    return f"git checkout -q -- . && python -B - <<'EDIT' && {run} && {tests}\n{program}EDIT"
+    return f"set -o pipefail; git checkout -q -- . && python -B - <<'EDIT' && {run} && {tests}\n{program}EDIT"
