@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -63,7 +62,7 @@ def build(cache: Path | None = None) -> Path:
         (scratch / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         # Another process may have put its own, equal copy there first; rename fails then, and that copy is as good.
         with contextlib.suppress(OSError):
-            os.rename(scratch, target)
+            scratch.rename(target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if not (target / "rows.jsonl").is_file():

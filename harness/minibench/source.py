@@ -43,8 +43,11 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class IssueSource:
-    """One issue as it is written down. ``faults`` turn the good state into the faulty one; ``wrong`` is a plausible edit of the faulty state that does not resolve
-    the issue; ``tests`` are appended to ``test_file`` with the fix; those named in ``fail_to_pass`` fail before it."""
+    """One issue as it is written down.
+
+    ``faults`` turn the good state into the faulty one; ``wrong`` is a plausible edit of the faulty state that does not resolve the issue; ``tests``
+    are appended to ``test_file`` with the fix; those named in ``fail_to_pass`` fail before it.
+    """
 
     number: int
     text: str
