@@ -7,9 +7,11 @@ what goes wrong is said in words a user can act on. Import it where it is needed
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -135,6 +137,8 @@ class Claude:
         Returns a Failure where the model answered but not usably. Raises ModelCallError where it could not be asked, BudgetSpent where the
         budget does not allow the call; both carry the ``usage`` of what was already paid for this question.
         """
+        # Half a surrogate pair, as JSON files may hold, cannot be sent as UTF-8.
+        system, user = (text.encode("utf-8", "replace").decode() for text in (system, user))
         messages: list[MessageParam] = [{"role": "user", "content": user}]
         used = Usage()
         failure: Failure | None = None
@@ -321,6 +325,8 @@ def _client(
 ) -> anthropic.Anthropic:
     import anthropic
 
+    _check_address(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
+
     def watch(request: anthropic.APIRequest, call_next: anthropic.CallNext) -> anthropic.APIResponse[object]:
         response = call_next(request)
         look(response)
@@ -343,6 +349,21 @@ def _client(
             "set ANTHROPIC_API_KEY, or do without a language model (--extractor rules, --judge rules)",
         )
     return client
+
+
+def _check_address(url: str | None) -> None:
+    """The SDK takes any text for an address and fails in its depths, or only when it calls."""
+    if not url:
+        return
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise UsageError(
+            f"{url!r} is not the address of an API", "correct or unset ANTHROPIC_BASE_URL; it looks like http://127.0.0.1:8080"
+        )
 
 
 def _parse(text: str, schema: type[T]) -> T:

@@ -81,6 +81,19 @@ def test_the_request_has_the_shape_that_the_api_takes(connect: Connect) -> None:
     assert "minimum" not in schema["properties"]["share"], "constraints that the API does not take must be gone"
 
 
+def test_half_a_surrogate_pair_is_sent_as_a_question_mark(connect: Connect) -> None:
+    with FakeAnthropic([GOOD]) as api:
+        assert isinstance(connect(api).ask("You name colours.", "What is \ud83d?", Colour), Answer)
+        assert api.requests[0].user == "What is ??"
+
+
+@pytest.mark.parametrize("url", ["not a url", "ftp://127.0.0.1", "http://", "http://127.0.0.1:99999", "http://[::1"])
+def test_an_address_that_is_none_is_said_to_be_none(url: str) -> None:
+    with pytest.raises(UsageError, match=r"is not the address.*\n.*ANTHROPIC_BASE_URL") as caught:
+        Claude(api_key=KEY, base_url=url)
+    assert url in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "bad",
     [

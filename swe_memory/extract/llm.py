@@ -86,7 +86,7 @@ class LLMExtractor:
 
         prompt = prompts.load(prompt_id)
         # The digest keeps to its budget, at no more than 3 characters a token: this bound only holds if that breaks.
-        system, user = prompt.messages(repo=attempts[0].issue.repo, limit=4 * self._digest_tokens, **shown)
+        system, user = prompt.messages(repo=public(attempts[0].issue.repo), limit=4 * self._digest_tokens, **shown)
         answer = self._claude.ask(system, user, Lessons)
         model = self._claude.model
         if isinstance(answer, Failure):

@@ -21,7 +21,7 @@ def outgoing(attempt: Attempt) -> Attempt:
     """
     issue, trajectory = attempt.issue, attempt.trajectory
     return Attempt(
-        replace(issue, text=public(issue.text)),
+        replace(issue, id=public(issue.id), repo=public(issue.repo), text=public(issue.text)),
         replace(
             trajectory,
             steps=tuple(
@@ -34,6 +34,7 @@ def outgoing(attempt: Attempt) -> Attempt:
             ),
             patch=None if trajectory.patch is None else public(trajectory.patch),
             task=public(trajectory.task),
+            exit_status=public(trajectory.exit_status),
         ),
         replace(attempt.verdict, reason=""),
     )

@@ -47,7 +47,7 @@ class LLMJudge:
         prompt = prompts.load("judge")
         attempt = outgoing(Attempt(issue, trajectory, Verdict.unknown()))
         system, user = prompt.messages(
-            repo=issue.repo,
+            repo=attempt.issue.repo,
             issue=attempt.issue.text,
             attempt=digest(attempt, self._digest_tokens),
             patch=_change(attempt.trajectory.patch),
