@@ -18,7 +18,7 @@ from swe_memory.errors import BankError, UsageError
 from swe_memory.records import Experience, MemoryItem, Use
 from swe_memory.store import rows, schema
 from swe_memory.store.corpus import Corpus
-from swe_memory.store.log import LEARNING, UNDOABLE, Commit, Identity, Kind, Log, State, taken_back
+from swe_memory.store.log import LEARNING, UNDOABLE, Commit, Identity, ItemState, Kind, Log, State, taken_back
 from swe_memory.store.rows import NewExperience, NewItem
 from swe_memory.store.search import Guard, Hit, guards, search
 from swe_memory.store.tables import Tables, quoted
@@ -35,6 +35,7 @@ __all__ = [
     "Guard",
     "Hit",
     "Identity",
+    "Kind",
     "NewExperience",
     "NewItem",
     "Store",
@@ -86,7 +87,7 @@ class Store:
         if store.log.head < 0:
             if read_only:
                 raise BankError(f"no bank at {uri}: its creation was interrupted", "Open it once for writing.")
-            tables.create_generation(1, identity.dimension)
+            tables.create_generation(1, identity.dimension, at=at)
             payload = {"generation": 1, "embedder": _identity_json(identity)}
             # Another process may create it at this moment: the first to claim version 0 says which embedder it is.
             tables.claim(Commit(0, txn, "", "create", payload, at.isoformat()).row())
@@ -196,6 +197,13 @@ class Store:
         }
         return sorted(result.values(), key=lambda e: (e.added, e.key))
 
+    def text_hashes(self, at: int | None = None) -> dict[str, str]:
+        """The normalised text hash of each visible experience, by key."""
+        state = self.state(at)
+        table = self.tables.rows(schema.experiences_table(state.generation), columns=["txn", "key", "text_hash"])
+        found = {(row["txn"], row["key"]): row["text_hash"] for row in table}
+        return {key: found.get((e.txn, key), "") for key, e in state.experiences.items()}
+
     def items(self, at: int | None = None, ids: Sequence[str] | None = None) -> list[MemoryItem]:
         """Items of any status in the order they were added, then by id; only those of ``ids`` if given."""
         state = self.state(at)
@@ -251,7 +259,7 @@ class Store:
                 corpus,
                 state,
                 vector=vector,
-                terms=terms.split(),
+                terms=terms,
                 text=text,
                 guard=guard,
                 limit=limit,
@@ -263,6 +271,52 @@ class Store:
         if missing:
             raise BankError(f"the bank {self.tables.uri} lost the experience {missing[0]}", "Run `swe-memory bank check` on it.")
         return [Hit(found[view.keys[s.place]], s.cosine, s.path_score, s.text_score, s.removed) for s in scored]
+
+    # -- generations of vectors ------------------------------------------------------------------------------------------------------------
+
+    def experiences_table(self) -> str:
+        """Name of the present generation's table."""
+        return schema.experiences_table(self.log.state.generation)
+
+    def items_table(self) -> str:
+        """Name of the present generation's table."""
+        return schema.items_table(self.log.state.generation)
+
+    def generations(self) -> list[int]:
+        """Generations of which there are tables, sorted."""
+        names = set(self.tables.names())
+        highest = max((schema.generation_of(name) for name in names), default=0)
+        return [g for g in range(1, highest + 1) if {schema.experiences_table(g), schema.items_table(g)} & names]
+
+    def new_generation(self, identity: Identity, at: datetime) -> int:
+        """Make empty tables for vectors of ``identity`` that nobody else writes to; their number."""
+        known = [schema.generation_of(row["name"]) for row in self.tables.rows(schema.META)]
+        number = max([*self.generations(), *known, self.log.state.generation]) + 1
+        while not self.tables.create_generation(number, identity.dimension, at=at, exclusive=True):
+            number += 1
+        return number
+
+    def raw_experiences(self, txns: Sequence[str], generation: int) -> list[tuple[str, str, NewExperience]]:
+        """(txn, time, experience) of all rows of ``txns``, visible or not, without vectors."""
+        columns = _no_vector(schema.experiences_schema(0))
+        table = self.tables.rows(schema.experiences_table(generation), f"txn IN {quoted(txns)}", columns)
+        found = [
+            (row["txn"], row["at"], NewExperience(rows.experience_of(row, 0), row["text_hash"], row["where_terms"], None)) for row in table
+        ]
+        return sorted(found, key=lambda f: (f[0], f[2].experience.key))
+
+    def raw_items(self, txns: Sequence[str], generation: int) -> list[tuple[str, str, MemoryItem]]:
+        """(txn, time, item) of all rows of ``txns``, visible or not."""
+        table = self.tables.rows(schema.items_table(generation), f"txn IN {quoted(txns)}", _no_vector(schema.items_schema(0)))
+        found = [(row["txn"], row["at"], rows.item_of(row, ItemState(row["txn"], row["attempt"], 0, row["status"]))) for row in table]
+        return sorted(found, key=lambda f: (f[0], f[2].id))
+
+    def write_raw(
+        self, generation: int, experiences: Sequence[tuple[str, str, NewExperience]], items: Sequence[tuple[str, str, NewItem]]
+    ) -> None:
+        """Write rows under the transactions they came from."""
+        self.tables.append(schema.experiences_table(generation), [rows.experience_row(new, txn, at) for txn, at, new in experiences])
+        self.tables.append(schema.items_table(generation), [rows.item_row(new, txn, at) for txn, at, new in items])
 
     def removed(self, guard: Guard, at: int | None = None) -> dict[str, int]:
         """How many visible experiences each guard that is on removes (one may be counted by several)."""
@@ -306,10 +360,9 @@ class Store:
             raise BankError(f"the bank {self.tables.uri} lost the experience {min(still)[1]}", "Run `swe-memory bank check` on it.")
         return corpus
 
-    def _texts(self, corpus: Corpus, generation: int) -> Iterable[str]:
+    def _texts(self, corpus: Corpus, generation: int) -> Iterable[tuple[str, str, str]]:
         table = self.tables.rows(schema.experiences_table(generation), "", ["txn", "key", "text"])
-        texts = {(row["txn"], row["key"]): row["text"] for row in table}
-        return [texts[pair] for pair in corpus.row_of]
+        return [(row["txn"], row["key"], row["text"]) for row in table if (row["txn"], row["key"]) in corpus.row_of]
 
     def close(self) -> None:
         """Let go of the tables and of what is in memory."""

@@ -10,75 +10,32 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from swe_memory.bm25 import Bm25Index
 
 if TYPE_CHECKING:
     import numpy as np
 
     from swe_memory.store.log import State
 
-# BM25's constants: NOTES measured .57 with these on 231 queries; Robertson & Zaragoza (2009), "The Probabilistic Relevance Framework", give the formula.
-K1 = 1.2
-B = 0.3
-
 _WORD = re.compile(r"[^\W_]+(?:_[^\W_]+)*")
-# A query of a 1 MB issue must not cost more than one of a page: more distinct terms than this are cut, rarest last by the order given.
-MAX_QUERY_TERMS = 2000
+# Of a text of 1 MB only the beginning is looked at: a query must not cost more than one of a few pages.
+MAX_TEXT_CHARS = 20_000
+# All issue texts are one group: without vectors they are the only way to another repository's experiences.
+EVERYWHERE = ""
 
 
-def words(text: str) -> list[str]:
-    """Lower-case words of an issue text; snake_case names stay whole."""
-    return _WORD.findall(text.lower())
+def words(text: str) -> str:
+    """The lower-case words of an issue text's first 20,000 characters, separated by blanks; snake_case names stay whole."""
+    return " ".join(_WORD.findall(text[:MAX_TEXT_CHARS].lower()))
 
 
-class TermIndex:
-    """Postings of one text field over numbered rows."""
-
-    def __init__(self) -> None:
-        self._postings: dict[str, tuple[array[int], array[int]]] = {}
-        self._lengths: array[int] = array("l")
-
-    def add(self, terms: Sequence[str]) -> None:
-        """Append the next row."""
-        row = len(self._lengths)
-        self._lengths.append(len(terms))
-        for term, count in Counter(terms).items():
-            posting = self._postings.get(term)
-            if posting is None:
-                posting = self._postings[term] = (array("l"), array("l"))
-            posting[0].append(row)
-            posting[1].append(count)
-
-    def scores(self, query: Iterable[str], visible: np.ndarray) -> np.ndarray:
-        """BM25 of every row against ``query`` with the statistics of the ``visible`` rows (a boolean mask) only; float64, one a row.
-
-        A repeated query term weighs as often as it occurs. Terms are added up in sorted order, so the sum does not depend on the order of rows.
-        """
-        import numpy as np
-
-        counts = Counter(query)
-        terms = sorted(sorted(counts, key=lambda t: (-counts[t], t))[:MAX_QUERY_TERMS])
-        total = np.zeros(len(self._lengths))
-        number = int(visible.sum())
-        if not number:
-            return total
-        lengths = np.array(self._lengths, dtype=np.float64)
-        mean = float(lengths[visible].sum()) / number
-        norm = K1 * (1 - B + B * lengths / (mean or 1.0))
-        for term in terms:
-            posting = self._postings.get(term)
-            if posting is None:
-                continue
-            rows = np.array(posting[0], dtype=np.int64)
-            tf = np.array(posting[1], dtype=np.float64)
-            df = int(visible[rows].sum())
-            idf = np.log1p((number - df + 0.5) / (df + 0.5))
-            total[rows] += counts[term] * idf * tf * (K1 + 1) / (tf + norm[rows])
-        return total
+def _name(txn: str, key: str) -> str:
+    return f"{txn} {key}"
 
 
 class Codes:
@@ -98,11 +55,12 @@ class Codes:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One snapshot: ``rows`` are row numbers in the order of their keys, ``mask`` the same as booleans over all rows."""
+    """One snapshot: ``rows`` are row numbers in the order of their keys, ``names`` what the term indexes call them."""
 
     keys: tuple[str, ...]
     rows: np.ndarray
-    mask: np.ndarray
+    names: tuple[str, ...]
+    visible: frozenset[str]
 
 
 class Corpus:
@@ -116,8 +74,8 @@ class Corpus:
         self.issues, self.repos, self.hashes = Codes(), Codes(), Codes()
         self.issue_ids: list[str] = []
         self.created: array[float] = array("d")
-        self.where = TermIndex()
-        self._texts: TermIndex | None = None
+        self.where = Bm25Index()
+        self._texts: Bm25Index | None = None
         self._vectors = np.zeros((0, dimension), dtype=np.float32)
         self.has_vector: array[int] = array("b")
         self._views: dict[tuple[int, int], View] = {}
@@ -137,9 +95,9 @@ class Corpus:
             self.repos.add(row["repo"])
             self.hashes.add(row["text_hash"])
             self.created.append(datetime.fromisoformat(row["created_at"]).timestamp() if row["created_at"] else float("nan"))
-            self.where.add(row["where_terms"].split())
+            self.where.add(_name(row["txn"], row["key"]), group=row["repo"], terms=row["where_terms"])
             if self._texts is not None:
-                self._texts.add(words(row["text"]))
+                self._texts.add(_name(row["txn"], row["key"]), group=EVERYWHERE, terms=words(row["text"]))
         self.has_vector.extend(int(flag) for flag in has)
         if self.dimension and rows:
             if len(self) > len(self._vectors):
@@ -154,16 +112,15 @@ class Corpus:
         """(n, dimension) float32."""
         return self._vectors[: len(self)]
 
-    def texts(self, read: Any) -> TermIndex:
+    def texts(self, read: Callable[[], Iterable[tuple[str, str, str]]]) -> Bm25Index:
         """The term index of the issue texts, built when first needed: only a bank without vectors uses it.
 
-        ``read()`` gives the texts of all rows so far, in row order.
+        ``read()`` gives (txn, key, text) of all rows so far.
         """
         if self._texts is None:
-            index = TermIndex()
-            for text in read():
-                index.add(words(text))
-            self._texts = index
+            self._texts = Bm25Index()
+            for txn, key, text in read():
+                self._texts.add(_name(txn, key), group=EVERYWHERE, terms=words(text))
         return self._texts
 
     def view(self, state: State) -> View:
@@ -174,9 +131,8 @@ class Corpus:
         if found is None:
             keys = tuple(sorted(state.experiences))
             rows = np.fromiter((self.row_of[state.experiences[key].txn, key] for key in keys), dtype=np.int64, count=len(keys))
-            mask = np.zeros(len(self), dtype=bool)
-            mask[rows] = True
-            found = View(keys, rows, mask)
+            names = tuple(_name(state.experiences[key].txn, key) for key in keys)
+            found = View(keys, rows, names, frozenset(names))
             if len(self._views) >= 4:
                 self._views.pop(next(iter(self._views)))
             self._views[state.seq, len(self)] = found

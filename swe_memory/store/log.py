@@ -122,8 +122,8 @@ class State:
     def _learn(self, commit: Commit, entry: Mapping[str, Any]) -> None:
         old = self.experiences.get(entry["key"])
         if old is not None:
-            if old.same_lesson(entry):
-                return  # another process was first; this copy stays invisible
+            if commit.kind == "import" or old.same_lesson(entry):
+                return  # what is there is left alone; of two processes that learned it at once, the first counts
             for item in old.items:
                 self.items.pop(item, None)
         ids = tuple(item["id"] for item in entry["items"])

@@ -35,6 +35,14 @@ def items_table(generation: int) -> str:
     return "items" if generation == 1 else f"items_{generation}"
 
 
+def generation_of(name: str) -> int:
+    """The generation of a table (or of a ``generation_N`` row of ``meta``), 0 for anything else."""
+    kind, _, number = name.partition("_")
+    if kind not in ("experiences", "items", "generation"):
+        return 0
+    return int(number) if number.isdigit() else 1
+
+
 def is_ours(name: str) -> bool:
     """Whether a table of this name can belong to a bank."""
     return name in FIXED_TABLES or name.split("_")[0] in ("experiences", "items")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from swe_memory.records import Experience
-from swe_memory.store.corpus import Corpus, View, words
+from swe_memory.store.corpus import EVERYWHERE, Corpus, View, words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,8 +38,9 @@ class Guard:
 class Hit:
     """An experience and its scores for a query.
 
-    ``cosine`` in [-1, 1] (None without a query vector or without a stored one), ``path_score`` BM25 over edited paths and symbols, ``text_score`` BM25
-    over the issue text (only where there is no query vector). ``removed`` says which guard removed it; such hits are returned only on request.
+    ``cosine`` in [-1, 1] (None without a query vector or without a stored one), ``path_score`` BM25 over edited paths and symbols (0 in other
+    repositories than the query's), ``text_score`` BM25 over the issue text (only where there is no query vector). ``removed`` says which guard
+    removed it; such hits are returned only on request.
     """
 
     experience: Experience
@@ -104,12 +105,12 @@ def search(
     state: State,
     *,
     vector: np.ndarray | None,
-    terms: Iterable[str],
+    terms: str,
     text: str,
     guard: Guard,
     limit: int,
     explain: bool,
-    read_texts: Callable[[], Iterable[str]],
+    read_texts: Callable[[], Iterable[tuple[str, str, str]]],
 ) -> tuple[View, list[Scored]]:
     """The union of the ``limit`` best by each score, every one with all its scores. Equal to a full scan of the visible rows, whatever was
     learned, edited, retired or taken back before. With ``explain`` also those that a guard removed and that were among the best without guards.
@@ -135,9 +136,14 @@ def search(
             rows = corpus.vectors[view.rows[places]].astype(np.float64)
             return np.asarray((rows * query.astype(np.float64)).sum(axis=1))
 
-    path = corpus.where.scores(terms, view.mask)[view.rows]
-    use_text = cosine is None
-    full = corpus.texts(read_texts).scores(words(text), view.mask)[view.rows] if use_text else np.zeros(count)
+    def column(scores: Mapping[str, float]) -> np.ndarray:
+        return np.fromiter((scores.get(name, 0.0) for name in view.names), dtype=np.float64, count=count)
+
+    # Paths and symbols mean something only in the repository they are from.
+    path = column(corpus.where.scores(terms, group=guard.repo, visible=view.visible))
+    full = np.zeros(count)
+    if cosine is None:
+        full = column(corpus.texts(read_texts).scores(words(text), group=EVERYWHERE, visible=view.visible))
 
     def best(among: np.ndarray) -> set[int]:
         chosen: set[int] = set()

@@ -134,11 +134,23 @@ class Tables:
         retrying(f"cannot create the bank {self.uri}", meta)
         self.exists = True
 
-    def create_generation(self, generation: int, dimension: int) -> None:
-        """Make the experiences and items tables of one generation; harmless when they exist."""
-        with guarding(f"cannot create the bank {self.uri}"):
-            self.db.create_table(schema.experiences_table(generation), schema=schema.experiences_schema(dimension), exist_ok=True)
-            self.db.create_table(schema.items_table(generation), schema=schema.items_schema(dimension), exist_ok=True)
+    def create_generation(self, generation: int, dimension: int, *, at: datetime, exclusive: bool = False) -> bool:
+        """Make the experiences and items tables of one generation. ``exclusive``: False is returned, and nothing done, where they exist."""
+        experiences, items = schema.experiences_table(generation), schema.items_table(generation)
+        if exclusive and {experiences, items} & set(self.names()):
+            return False
+        if exclusive:
+            # Says how old the tables are, should the work on them be cut short.
+            self.append(schema.META, [{"name": f"generation_{generation}", "value": generation, "at": at.isoformat()}])
+        with guarding(f"cannot create tables in the bank {self.uri}"):
+            try:
+                self.db.create_table(experiences, schema=schema.experiences_schema(dimension), exist_ok=not exclusive)
+            except ValueError as error:
+                if exclusive and "already exists" in str(error):
+                    return False
+                raise
+            self.db.create_table(items, schema=schema.items_schema(dimension), exist_ok=True)
+        return True
 
     def migrate(self, at: datetime) -> None:
         """Bring an older layout up to date, one version at a time.
@@ -198,6 +210,12 @@ class Tables:
             return query.to_arrow()
 
         return retrying(f"cannot read {name} of the bank {self.uri}", run)
+
+    def drop(self, name: str) -> None:
+        """Remove a whole table; nothing happens where another process already did."""
+        self._open.pop(name, None)
+        with guarding(f"cannot remove {name} from the bank {self.uri}"):
+            self.db.drop_table(name, ignore_missing=True)
 
     def rows(self, name: str, where: str = "", columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """:meth:`read` as dicts."""

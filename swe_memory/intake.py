@@ -1,0 +1,153 @@
+"""What every text passes on its way into the bank: secrets out, escapes out, bounded, checked for orders, turned into vectors.
+
+Learning, editing and importing all come through here, so none of them can forget a step (DESIGN rule 7).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from swe_memory.errors import UsageError
+from swe_memory.records import Experience, Issue, MemoryItem
+from swe_memory.store import NewExperience, NewItem
+from swe_memory.store.workspace import Vectors
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# An issue is stored up to this many characters (the longest of the 500 Verified issues has far fewer). Its hash covers the whole text.
+MAX_ISSUE_CHARS = 60_000
+MAX_NAME_CHARS = 300
+# The longest title, description and content that are stored, whoever wrote them; validation of drafts is stricter.
+MAX_TITLE, MAX_DESCRIPTION, MAX_CONTENT = 120, 600, 2_000
+
+
+def tidy(text: str, limit: int) -> str:
+    """Redacted, free of escapes and invisible characters, at most ``limit`` characters (the end is marked where something was cut)."""
+    from swe_memory.safety import clean, redact
+
+    # Cut before the scan, so that a text of 1 MB costs no more than one of the limit; a margin keeps a secret at the edge whole for the scan.
+    text = clean(redact(text[: limit + 500])[0])
+    return text if len(text) <= limit else text[: limit - 2].rstrip() + " …"
+
+
+def name(text: str) -> str:
+    """A name (id, repository, commit, path): one line, no control characters, bounded."""
+    from swe_memory.safety import clean
+
+    return " ".join(clean(text[: MAX_NAME_CHARS * 2]).split())[:MAX_NAME_CHARS]
+
+
+def utc(time: datetime | None) -> datetime | None:
+    """The time in UTC; one without a zone is taken for UTC, so that it means the same on every machine."""
+    if time is None:
+        return None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def tidy_issue(issue: Issue) -> Issue:
+    """The issue as it is stored.
+
+    Raises:
+        UsageError: it has no id, without which rule 1 (never recall an issue's own memory) could not hold.
+    """
+    if not issue.id.strip():
+        raise UsageError("cannot learn from an issue without an id", "Give Issue(id=...): any name that is unique within the repository.")
+    text = issue.text if len(issue.text) <= MAX_ISSUE_CHARS else issue.text[:MAX_ISSUE_CHARS]
+    return replace(
+        issue,
+        id=name(issue.id),
+        repo=name(issue.repo),
+        base_commit=name(issue.base_commit),
+        text=tidy(text, MAX_ISSUE_CHARS),
+        created_at=utc(issue.created_at),
+    )
+
+
+def tidy_item(item: MemoryItem) -> MemoryItem:
+    """The item as it is stored; one that gives orders, or is empty, comes back quarantined with the reason in ``note``."""
+    from swe_memory.safety import hostile
+
+    item = replace(
+        item,
+        title=" ".join(tidy(item.title, MAX_TITLE).split()),
+        description=tidy(item.description, MAX_DESCRIPTION),
+        content=tidy(item.content, MAX_CONTENT),
+        kind=name(item.kind),
+        repo=name(item.repo),
+    )
+    reason = hostile(item.text) if item.text.strip() else "empty"
+    return replace(item, status="quarantined", note=reason) if reason else item
+
+
+def item_id(attempt: str, outcome: str, verdict_source: str, extractor: str, title: str, content: str) -> str:
+    """16 hex digits that follow from what the item says and where it comes from: the same lesson has the same id in every bank."""
+    joined = "\x1f".join((attempt, outcome, verdict_source, extractor, title, content))
+    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A cleaned experience and its items, before embedding."""
+
+    experience: Experience
+    text_hash: str
+    items: tuple[MemoryItem, ...] = ()
+
+
+def where(experience: Experience) -> str:
+    """The terms that an experience is found by besides its text."""
+    from swe_memory.ranking import where_terms
+
+    return where_terms(experience.paths, experience.symbols)
+
+
+def text_hash(text: str) -> str:
+    """The normalised hash of a whole issue text, "" for an empty one (which equals nothing)."""
+    from swe_memory.ranking import text_hash as hashed
+
+    return hashed(text) if text.strip() else ""
+
+
+def joined(title: np.ndarray, text: np.ndarray) -> np.ndarray:
+    """Two unit vectors side by side, divided by sqrt 2: the cosine of two such vectors is the mean of the two cosines."""
+    import numpy as np
+
+    return (np.concatenate([title, text]) / np.sqrt(2.0)).astype(np.float32)
+
+
+def query_vector(issue: Issue, embedder: Vectors) -> np.ndarray:
+    """The vector of an issue that is asked about: (2 x dimension,) float32."""
+    from swe_memory.ranking import issue_views
+
+    views = issue_views(issue)
+    return joined(embedder.query(views.title), embedder.query(views.text))
+
+
+def embed(ready: Sequence[Ready], embedder: Vectors | None) -> tuple[NewExperience, ...]:
+    """Add vectors, asking the embedder once for all distinct texts. Without an embedder, or for an empty text, there are none."""
+    views: list[tuple[str, str] | None] = []
+    for one in ready:
+        if embedder is None or not one.experience.issue.text.strip():
+            views.append(None)
+        else:
+            from swe_memory.ranking import issue_views
+
+            both = issue_views(one.experience.issue)
+            views.append((both.title, both.text))
+    texts = sorted({text for pair in views if pair for text in pair} | {i.text for one in ready for i in one.items if embedder and i.text})
+    vectors = dict(zip(texts, embedder.documents(texts), strict=True)) if embedder and texts else {}
+    return tuple(
+        NewExperience(
+            one.experience,
+            one.text_hash,
+            where(one.experience),
+            joined(vectors[pair[0]], vectors[pair[1]]) if pair else None,
+            tuple(NewItem(item, vectors.get(item.text)) for item in one.items),
+        )
+        for one, pair in zip(ready, views, strict=True)
+    )

@@ -1,0 +1,316 @@
+"""From attempts to what the bank remembers: digest, extract, validate, check, embed, commit.
+
+Idempotent: an attempt is known by its content, and learning it again with the same verdict and extractor does nothing. A changed verdict, or another
+extractor, supersedes what was learned from it before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from swe_memory.errors import BankError, SweMemoryError, UsageError
+from swe_memory.intake import Ready, embed, item_id, name, text_hash, tidy, tidy_issue, tidy_item
+from swe_memory.records import (
+    Attempt,
+    Experience,
+    Extraction,
+    Extractor,
+    ItemDraft,
+    Learned,
+    MemoryItem,
+    Provenance,
+    Recall,
+    Rejection,
+    Usage,
+    Use,
+)
+from swe_memory.store import Batch, GenerationChanged, Kind
+from swe_memory.store.workspace import Workspace
+
+# The digest kept with an experience: enough to distil again or to show, far less than a trajectory (median 74,000 characters).
+DIGEST_TOKENS = 2_000
+# One commit for so many attempts: a commit costs some 60 ms when several processes learn, an attempt by rules less.
+BATCH = 25
+_MAX_PATHS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An attempt that could not be read or learned, and why. Nothing of it is in the bank; learning it again later is safe."""
+
+    source: str
+    issue_id: str
+    error: SweMemoryError
+
+    @property
+    def reason(self) -> str:
+        """What happened and what to do, as text."""
+        return str(self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnReport:
+    """What :func:`learn_many` did. Iterating gives what was learned, in the order of the attempts."""
+
+    learned: tuple[Learned, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    session: str = ""
+
+    @property
+    def usage(self) -> Usage:
+        """What the language model consumed in all."""
+        return sum((learned.usage for learned in self.learned), Usage())
+
+    def __iter__(self) -> Iterator[Learned]:
+        return iter(self.learned)
+
+    def __len__(self) -> int:
+        return len(self.learned)
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """An attempt on its way: ``ready`` None means that there is nothing to store but ``uses``."""
+
+    order: int
+    outcome: Learned
+    ready: Ready | None = None
+    uses: tuple[Use, ...] = ()
+
+
+@dataclass(slots=True)
+class _Run:
+    workspace: Workspace
+    extractor: Extractor
+    session: str
+    pending: list[_Prepared] = field(default_factory=list)
+    done: list[tuple[int, Learned]] = field(default_factory=list)
+
+
+def learn_many(
+    workspace: Workspace,
+    attempts: Iterable[Attempt | Callable[[], Attempt]],
+    *,
+    extractor: Extractor | None = None,
+    recall: Recall | None = None,
+    session: str | None = None,
+    progress: Callable[[Learned], None] | None = None,
+    batch: int = BATCH,
+) -> LearnReport:
+    """Learn from attempts, ``batch`` of them in one commit; one that needed a language model is committed at once, for it cost money.
+
+    An attempt may be given as a function that reads it: then one unreadable file becomes a :class:`Failure` instead of ending the run, and only a few
+    are in memory at a time. ``progress`` is called for each attempt once what it taught is durable. Ctrl-C commits what is ready before it goes on up.
+
+    Raises:
+        BankError: the bank cannot be written; what ``progress`` reported is in it.
+        EmbedderMismatch: the bank was re-embedded with another model meanwhile.
+    """
+    workspace.check_writable()
+    workspace.check_embedder()
+    if extractor is None:
+        from swe_memory.extract.rules import RulesExtractor
+
+        extractor = RulesExtractor()
+    run = _Run(workspace, extractor, session or workspace.new_id())
+    failures: list[Failure] = []
+
+    def flush() -> None:
+        for learned in _commit(run):
+            if progress is not None:
+                progress(learned)
+
+    try:
+        for order, given in enumerate(attempts):
+            attempt: Attempt | None = None
+            try:
+                attempt = given if isinstance(given, Attempt) else given()
+                if any(p.ready is not None and p.ready.experience.key == attempt.key for p in run.pending):
+                    flush()  # the same attempt twice in one batch: the second must see the first
+                run.pending.append(_prepare(run, order, attempt, recall))
+            except (BankError, UsageError):
+                raise
+            except SweMemoryError as error:
+                failures.append(Failure(attempt.source if attempt else "", attempt.issue.id if attempt else "", error))
+                continue
+            if len(run.pending) >= batch or run.pending[-1].outcome.usage.calls:
+                flush()
+    except KeyboardInterrupt:
+        flush()
+        raise
+    flush()
+    return LearnReport(tuple(learned for _, learned in sorted(run.done, key=lambda pair: pair[0])), tuple(failures), run.session)
+
+
+def learn(
+    workspace: Workspace, attempt: Attempt, *, extractor: Extractor | None = None, recall: Recall | None = None, session: str | None = None
+) -> Learned:
+    """Learn from one attempt. ``recall`` is what the attempt ran with: each of its items gets a use record with this outcome, also where the
+    outcome is unknown and nothing is learned.
+
+    Raises:
+        UsageError: the issue has no id.
+        ModelError: the extractor's model could not be asked; nothing was stored, try again later.
+        BankError: the bank cannot be written.
+    """
+    report = learn_many(workspace, [attempt], extractor=extractor, recall=recall, session=session)
+    if report.failures:
+        raise report.failures[0].error
+    return report.learned[0]
+
+
+def _prepare(run: _Run, order: int, attempt: Attempt, recall: Recall | None) -> _Prepared:
+    """Everything but embedding and committing."""
+    issue, verdict = tidy_issue(attempt.issue), attempt.verdict
+    key, store = attempt.key, run.workspace.store
+    uses = _uses(run, attempt, key, recall)
+    outcome = Learned(key, issue.id, "nothing", bank_version=store.head)
+    if verdict.outcome == "unknown":
+        return _Prepared(order, outcome, uses=uses)
+    known = store.state().experiences.get(key)
+    lesson = {"outcome": verdict.outcome, "verdict_source": verdict.source, "extractor": run.extractor.name}
+    if known is not None and known.same_lesson(lesson):
+        stored = store.items(ids=known.items)
+        kept = tuple(i for i in stored if i.status == "active")
+        return _Prepared(order, replace(outcome, status="already", items=kept, quarantined=_quarantined(stored)), uses=uses)
+    extraction = run.extractor.extract(attempt)
+    items, rejected = _items(run, attempt, key, issue.repo, extraction)
+    outcome = replace(
+        outcome,
+        status="nothing" if not items else "superseded" if known is not None else "learned",
+        items=tuple(i for i in items if i.status == "active"),
+        quarantined=_quarantined(items),
+        rejected=rejected,
+        usage=extraction.usage,
+    )
+    return _Prepared(order, outcome, Ready(_experience(run, attempt, key), text_hash(attempt.issue.text), items), uses)
+
+
+def _quarantined(items: Iterable[MemoryItem]) -> tuple[MemoryItem, ...]:
+    return tuple(item for item in items if item.status == "quarantined")
+
+
+def _experience(run: _Run, attempt: Attempt, key: str) -> Experience:
+    from swe_memory.extract.digest import digest
+    from swe_memory.patches import edited_symbols, source_paths
+
+    trajectory, verdict = attempt.trajectory, attempt.verdict
+    patch = trajectory.patch or ""
+    return Experience(
+        key=key,
+        issue=tidy_issue(attempt.issue),
+        digest=tidy(digest(attempt, DIGEST_TOKENS), DIGEST_TOKENS * 8),
+        verdict=replace(verdict, reason=tidy(verdict.reason, 1_000), model=name(verdict.model), prompt=name(verdict.prompt)),
+        paths=tuple(sorted({name(path) for path in source_paths(patch)}))[:_MAX_PATHS],
+        symbols=tuple(sorted({name(symbol) for symbol in edited_symbols(patch)}))[:_MAX_PATHS],
+        calls=trajectory.calls,
+        actions=trajectory.actions,
+        source=name(attempt.source),
+        agent=name(trajectory.agent),
+        model=name(trajectory.model),
+        patch_sha=hashlib.sha256(patch.encode("utf-8", "surrogatepass")).hexdigest() if patch else "",
+        extractor=run.extractor.name,
+    )
+
+
+def _items(
+    run: _Run, attempt: Attempt, key: str, repo: str, extraction: Extraction
+) -> tuple[tuple[MemoryItem, ...], tuple[Rejection, ...]]:
+    from swe_memory.extract.validate import clean_drafts
+
+    drafts, refused = clean_drafts(extraction.drafts, attempt)
+    rejected = [*extraction.rejected, *refused]
+    verdict = attempt.verdict
+    provenance = Provenance(
+        key,
+        name(attempt.issue.id),
+        name(attempt.source),
+        verdict.source,
+        verdict.outcome,
+        run.extractor.name,
+        extraction.model,
+        extraction.prompt,
+    )
+    items: dict[str, MemoryItem] = {}
+    for draft in drafts:
+        item = tidy_item(_item(draft, repo, provenance))
+        number = item_id(key, verdict.outcome, verdict.source, run.extractor.name, item.title, item.content)
+        if number in items:
+            rejected.append(Rejection("the same as another item of this attempt", item.text))
+        else:
+            items[number] = replace(item, id=number)
+    return tuple(items.values()), tuple(rejected)
+
+
+def _item(draft: ItemDraft, repo: str, provenance: Provenance) -> MemoryItem:
+    return MemoryItem("", draft.title, draft.description, draft.content, draft.kind, draft.polarity, draft.reach, repo, provenance)
+
+
+def _uses(run: _Run, attempt: Attempt, key: str, recall: Recall | None) -> tuple[Use, ...]:
+    """Use records that are not in the bank yet."""
+    if recall is None:
+        return ()
+    items = recall.items or ((recall.item,) if recall.item else ())
+    issue = attempt.issue
+    uses = [
+        Use(item.id, name(issue.id), name(issue.repo), recall.score, recall.bank_version, key, attempt.verdict.outcome) for item in items
+    ]
+    known = set(run.workspace.store.uses(attempts=[key])) if uses else set()
+    return tuple(use for use in uses if use not in known)
+
+
+def _commit(run: _Run) -> list[Learned]:
+    """Embed and commit what is pending; what became of each attempt, in order."""
+    pending, run.pending = run.pending, []
+    if not pending:
+        return []
+    workspace, store = run.workspace, run.workspace.store
+    ready = [p.ready for p in pending if p.ready is not None]
+    uses = tuple(use for p in pending for use in p.uses)
+    version, txn = store.head, ""
+    if ready or uses:
+        vectors = embed(ready, workspace.embedder)
+        while True:
+            generation = store.state().generation
+            workspace.check_embedder()
+            txn = workspace.new_id()
+            kind: Kind = "learn" if ready else "use"
+            batch = Batch(vectors, uses=uses)
+            try:
+                version = store.learn(kind, batch, txn=txn, session=run.session, at=workspace.clock(), generation=generation)
+                break
+            except GenerationChanged:
+                continue
+    finished = []
+    state = store.state(version)
+    for p in pending:
+        outcome = replace(p.outcome, bank_version=version)
+        if p.ready is not None:
+            won = state.experiences[p.ready.experience.key].txn == txn
+            if not won:
+                outcome = replace(outcome, status="already")  # another process learned it at the same moment; its copy counts
+            else:
+                added = {i: replace(i, added=version) for i in (*outcome.items, *outcome.quarantined)}
+                outcome = replace(
+                    outcome,
+                    items=tuple(added[i] for i in outcome.items),
+                    quarantined=tuple(added[i] for i in outcome.quarantined),
+                )
+        finished.append(outcome)
+        run.done.append((p.order, outcome))
+    if txn:
+        _optimize_sometimes(workspace, version)
+    return finished
+
+
+def _optimize_sometimes(workspace: Workspace, version: int) -> None:
+    """Optimize the tables after every 50th commit, by whichever process made it."""
+    from swe_memory.store.upkeep import OPTIMIZE_EVERY, optimize
+
+    if version and version % OPTIMIZE_EVERY == 0:
+        # What was learned is durable. A bank that could not be optimized now is only slower; the next 50th commit, or `bank optimize`, does it.
+        with suppress(BankError):
+            optimize(workspace.store, workspace.clock())
