@@ -11,14 +11,14 @@ import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from swe_memory.budget import Budget, BudgetSpent
 from swe_memory.errors import ModelError, UsageError
 from swe_memory.pricing import Price, price
 from swe_memory.records import Usage
+from swe_memory.wire import Reply, Tokens, check_address, seconds_to_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +170,7 @@ class Claude:
         assert failure is not None
         return failure
 
-    def _call(self, system: str, messages: list[MessageParam], schema: type[BaseModel], max_tokens: int) -> tuple[_Reply, Usage]:
+    def _call(self, system: str, messages: list[MessageParam], schema: type[BaseModel], max_tokens: int) -> tuple[Reply, Usage]:
         """One request, retried by the SDK. Counts what it used, in the tally and in the budget, whatever becomes of the answer."""
         import anthropic
 
@@ -192,7 +192,7 @@ class Claude:
             except anthropic.AnthropicError as problem:
                 raise self._explain(problem) from None
             try:
-                reply = _Reply.model_validate_json(body)
+                reply = Reply.model_validate_json(body)
             except ValidationError as problem:
                 raise ModelCallError(
                     f"{self._client.base_url} answered with something that is not a message of the Messages API: {_complaint(problem)}",
@@ -211,7 +211,7 @@ class Claude:
         asked = characters // 3 + 1000
         return asked + max_tokens, self.price.cost(input=asked, output=max_tokens) if self.price else None
 
-    def _bill(self, used: _Tokens) -> Usage:
+    def _bill(self, used: Tokens) -> Usage:
         hour = min(used.cache_creation.ephemeral_1h_input_tokens if used.cache_creation else 0, used.cache_creation_input_tokens or 0)
         write, read = (used.cache_creation_input_tokens or 0) - hour, used.cache_read_input_tokens or 0
         cost = None
@@ -229,7 +229,7 @@ class Claude:
 
     def _refuse_to_wait(self, response: anthropic.APIResponse[object]) -> None:
         """The SDK sleeps as long as a server says, hours if need be, without a word. Somebody sits in front of this."""
-        seconds = _seconds_to_wait(response.headers.get("retry-after-ms"), response.headers.get("retry-after"))
+        seconds = seconds_to_wait(response.headers.get("retry-after-ms"), response.headers.get("retry-after"))
         if response.status_code >= 400 and seconds > self._max_wait:
             raise ModelCallError(
                 f"the API answered {response.status_code} and asks to wait {seconds:.0f} s before the next try",
@@ -275,57 +275,12 @@ class Claude:
         return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:400]
 
 
-class _CacheWrites(BaseModel):
-    ephemeral_1h_input_tokens: int = Field(0, ge=0)
-
-
-class _Tokens(BaseModel):
-    input_tokens: int = Field(ge=0)
-    output_tokens: int = Field(ge=0)
-    cache_creation_input_tokens: int | None = Field(None, ge=0)
-    cache_read_input_tokens: int | None = Field(None, ge=0)
-    cache_creation: _CacheWrites | None = None
-    inference_geo: str | None = None
-    service_tier: str | None = None
-    speed: str | None = None
-
-
-class _Block(BaseModel):
-    type: str
-    text: str = ""
-
-
-class _StopDetails(BaseModel):
-    category: str | None = None
-    explanation: str | None = None
-
-
-class _Reply(BaseModel):
-    """The part of a message that is used, checked: the SDK's own models take any shape, so that a missing field would fail later."""
-
-    model_config = ConfigDict(extra="ignore")
-    type: Literal["message"]
-    content: list[_Block]
-    usage: _Tokens
-    stop_reason: str | None = None
-    stop_details: _StopDetails | None = None
-
-    @property
-    def text(self) -> str:
-        return "".join(block.text for block in self.content if block.type == "text")
-
-    @property
-    def detail(self) -> str:
-        said = [part for part in (self.stop_details.category, self.stop_details.explanation) if part] if self.stop_details else []
-        return f" ({': '.join(said)[:400]})" if said else ""
-
-
 def _client(
     api_key: str | None, base_url: str | None, timeout: float, max_retries: int, look: Callable[[anthropic.APIResponse[object]], None]
 ) -> anthropic.Anthropic:
     import anthropic
 
-    _check_address(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
+    check_address(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
 
     def watch(request: anthropic.APIRequest, call_next: anthropic.CallNext) -> anthropic.APIResponse[object]:
         response = call_next(request)
@@ -349,21 +304,6 @@ def _client(
             "set ANTHROPIC_API_KEY, or do without a language model (--extractor rules, --judge rules)",
         )
     return client
-
-
-def _check_address(url: str | None) -> None:
-    """The SDK takes any text for an address and fails in its depths, or only when it calls."""
-    if not url:
-        return
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
-        raise UsageError(
-            f"{url!r} is not the address of an API", "correct or unset ANTHROPIC_BASE_URL; it looks like http://127.0.0.1:8080"
-        )
 
 
 def _parse(text: str, schema: type[T]) -> T:
@@ -392,19 +332,3 @@ def _repair(user: str, text: str, reason: str) -> list[MessageParam]:
     if not said:
         return [{"role": "user", "content": f"{user}\n\n{again}"}]
     return [{"role": "user", "content": user}, {"role": "assistant", "content": said}, {"role": "user", "content": again}]
-
-
-def _seconds_to_wait(milliseconds: str | None, after: str | None) -> float:
-    """What ``retry-after-ms`` and ``retry-after`` (seconds or a date) ask for; 0 where they ask for nothing that can be read."""
-    import time
-    from email.utils import parsedate_to_datetime
-
-    for value, unit in ((milliseconds, 0.001), (after, 1.0)):
-        try:
-            return float(value or "") * unit
-        except ValueError:
-            continue
-    try:
-        return parsedate_to_datetime(after or "").timestamp() - time.time()
-    except ValueError:
-        return 0.0
