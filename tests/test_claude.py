@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +12,8 @@ from typing import Any
 
 import pytest
 from fake_anthropic import KEY, Cut, Error, FakeAnthropic, Hang, Message, Raw, Request, Wait, isolate
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from swe_memory.budget import Budget, BudgetSpent
@@ -461,3 +465,32 @@ def test_a_dollar_budget_stops_before_the_call_that_could_exceed_it(connect: Con
         with pytest.raises(BudgetSpent, match="budget reached"):
             _ask(claude)
         assert api.requests == []
+
+
+def test_any_answer_at_all_ends_in_an_answer_or_a_failure(connect: Connect) -> None:
+    json_like = st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=20), lambda x: st.lists(x) | st.dictionaries(st.text(max_size=8), x)
+    )
+    fields = st.fixed_dictionaries({"reason": json_like, "name": json_like, "share": json_like})
+    said = [""]
+    with FakeAnthropic(lambda _: said[0]) as api:
+        claude = connect(api)
+
+        @settings(max_examples=40, deadline=None)
+        @given(st.text() | json_like.map(json.dumps) | fields.map(json.dumps))
+        def check(text: str) -> None:
+            said[0] = text
+            outcome = _ask(claude)
+            assert isinstance(outcome, Answer) or outcome.kind == "invalid"
+
+        check()
+        assert (claude.usage.calls, claude.usage.input_tokens, claude.usage.output_tokens) == _served(api)
+
+
+def test_prices_are_read_without_importing_anything_heavy_and_are_none_without_the_list() -> None:
+    script = (
+        "import sys, swe_memory.claude, swe_memory.pricing as p; p.price('claude-haiku-5-5'); print(sorted({'anthropic', 'litellm'} & set(sys.modules)));"
+        "sys.modules['litellm'] = None; p._prices.cache_clear(); print(p.price('claude-haiku-5-5'))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.split("\n")[:2] == ["[]", "None"]
