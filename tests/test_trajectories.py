@@ -319,7 +319,11 @@ def test_any_json_is_read_or_refused_in_words(value: Any) -> None:
         ),
         ("We're solving an issue. Here's the issue text:\nISSUE:\nTitle\n\n\nINSTRUCTIONS:\nNow, you're going to", "Title"),
         ("Title\n\njust the text\n", "Title\n\njust the text"),
-        ("<past-attempts>\nother issue\n</past-attempts>\nTitle", "Title"),
+        (
+            "## Notes from past attempts\n\nintro\n\n<past-attempts-0123456789abcdef>\nother\n</past-attempts-0123456789abcdef>\n\nTitle",
+            "Title",
+        ),
+        ("<past-attempts-0123456789abcdef>\nnever closed", "<past-attempts-0123456789abcdef>\nnever closed"),
         ("<pr_description></pr_description>", "<pr_description></pr_description>"),
         ("", ""),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 MAX_ISSUE_CHARS = 2_000_000
 """Longest issue text kept; real ones have a few thousand characters. The end of a longer one is cut off."""
 
@@ -13,8 +15,11 @@ _WRAPPERS = (
     ("Here's the issue text:\nISSUE:\n", "", "", False),
     ("Please solve this issue:", "", "\nYou can execute bash commands and edit files to implement", False),  # mini-SWE-agent's default
 )
-# What `recall` adds to a task is about other issues (see prompts/memory_block.md).
-_MEMORY_OPEN, _MEMORY_CLOSE = "<past-attempts>", "</past-attempts>"
+# What `recall` adds to a task is about other issues (prompts/memory_block.md): its heading, its introduction, its fence.
+_MEMORY_HEADING = "## Notes from past attempts\n"
+_MEMORY_TAG = re.compile(r"<past-attempts-([0-9a-f]{16})>")
+_INTRODUCTION = 1000  # characters, at most, between heading and fence
+_MOST_BLOCKS = 20
 
 
 def issue_text(task: str) -> str:
@@ -38,7 +43,13 @@ def issue_text(task: str) -> str:
 def _without_memory(task: str) -> str:
     kept: list[str] = []
     position = 0
-    while (start := task.find(_MEMORY_OPEN, position)) >= 0 and (end := task.find(_MEMORY_CLOSE, start)) >= 0:
-        kept.append(task[position:start])
-        position = end + len(_MEMORY_CLOSE)
+    for _ in range(_MOST_BLOCKS):
+        tag = _MEMORY_TAG.search(task, position)
+        closing = f"</past-attempts-{tag.group(1)}>" if tag else ""
+        end = task.find(closing, tag.end()) if tag else -1
+        if tag is None or end < 0:
+            break
+        heading = task.rfind(_MEMORY_HEADING, max(position, tag.start() - _INTRODUCTION), tag.start())
+        kept.append(task[position : heading if heading >= 0 else tag.start()])
+        position = end + len(closing)
     return "".join([*kept, task[position:]])
