@@ -184,9 +184,11 @@ def _paths(words: list[str], kind: Kind) -> tuple[str, ...]:
     for word in words[1:]:
         if word.startswith("-") or "\n" in word or any(mark in word for mark in "*$={}()|\\ "):
             continue
-        if _PATH.fullmatch(word) or (
-            kind in {"read", "edit", "clean", "list"} and re.fullmatch(r"[\w./+-]+", word) and not word[0].isdigit()
-        ) or "::" in word:
+        if (
+            _PATH.fullmatch(word)
+            or (kind in {"read", "edit", "clean", "list"} and re.fullmatch(r"[\w./+-]+", word) and not word[0].isdigit())
+            or "::" in word
+        ):
             found.append(clean_path(word.split("::")[0]))
     return tuple(path for path in found if path)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..patches import edited_symbols, files, is_test_path
+from ..patches import edited_symbols, files, hunks, is_test_path
 from ..records import Attempt, ItemDraft, Polarity, Reach
 from .commands import clean_path
 from .names import repository_words
 from .prose import Roles, Statement, abstract, roles_of, statements
-from .shapes import Shape, shapes_of
-from .signals import Signals, signals
-from .testing import Pitfall, TestRun, covering_tests, pitfalls, test_run, wrong_runners
+from .shapes import Shape, delta, shapes_of
+from .signals import Signals, signals, thought_of
+from .testing import Pitfall, TestRun, covering_tests, found_by, pitfalls, test_run, wrong_runners
 from .validate import MAX_TITLE, squeeze
 
 _BUILTIN_ERROR = re.compile(
@@ -49,6 +50,11 @@ class Material:
         return shapes_of(self.found)
 
     @cached_property
+    def delta(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names that the change of the main file let go and brought in."""
+        return delta(self.found, self.main_path)
+
+    @cached_property
     def names(self) -> frozenset[str]:
         """Words of this repository."""
         return repository_words(self.attempt)
@@ -72,6 +78,11 @@ class Material:
     def covering(self) -> tuple[str, ...]:
         """Tests that cover the edited files."""
         return covering_tests(self.found)
+
+    @cached_property
+    def found_by(self) -> str:
+        """The command that showed where the tests are."""
+        return found_by(self.found)
 
     @cached_property
     def pitfalls(self) -> tuple[Pitfall, ...]:
@@ -114,10 +125,48 @@ class Material:
 
     @cached_property
     def main_symbol(self) -> str:
-        """The edited function of the main file (a class where no function is named), "" where none is."""
+        """The function that the change of the main file is about, "" where none can be told; special methods with their class.
+
+        The patch names functions at the outer level and those whose ``def`` is near; git's hunk headers name only the class of a method. Where
+        there is only a class, the method that the agent spoke most about, among those it had seen defined in that file, is taken.
+        """
         symbols = self.symbols.get(self.main_path, ())
-        plain = [s for s in symbols if re.match(r"_*[a-z]", s.rsplit(".", 1)[-1])]
-        return (plain or list(symbols) or [""])[0]
+        spoken = Counter(
+            re.findall(
+                r"[A-Za-z_]\w*", " ".join(thought_of(s.thought) for s in self.found.trajectory.steps[: (self.found.last_edit or 0) + 1])
+            )
+        )
+        added = [n for n in self._defined_in_patch if n in symbols]
+        plain = added or [s for s in symbols if re.match(r"_*[a-z]", s)]
+        if plain:
+            symbol = max(plain, key=lambda n: (spoken[n], -plain.index(n)))
+        else:
+            near = {n for n in self._defined_in_main if not n.startswith("__") and spoken[n] >= 3 and len(n) > 3}
+            symbol = (
+                max(near, key=lambda n: (spoken[n], n)) if near else max(symbols, key=lambda n: (spoken[n], -symbols.index(n)), default="")
+            )
+        if symbol.startswith("__") and symbol in symbols:
+            owner = next((s for s in reversed(symbols[: symbols.index(symbol)]) if re.match(r"_*[A-Z]", s)), "")
+            symbol = f"{owner}.{symbol}" if owner else symbol
+        return symbol
+
+    @cached_property
+    def _defined_in_patch(self) -> tuple[str, ...]:
+        """Functions that the patch adds to the main file, where it takes nothing away."""
+        found = [h for h in hunks(self.found.patch) if h.path == self.main_path]
+        if any(line.strip() for h in found for line in h.removed):
+            return ()
+        return tuple(m[1] for h in found for line in h.added if (m := re.match(r"\s*(?:async )?def (\w+)", line)))
+
+    @cached_property
+    def _defined_in_main(self) -> frozenset[str]:
+        """Functions whose definition was shown when the main file was read or searched."""
+        names: set[str] = set()
+        for event in self.found.events:
+            if event.kind in {"read", "search"} and self.main_path and self.main_path in event.part.text:
+                for action in self.found.trajectory.steps[event.step].actions:
+                    names.update(re.findall(r"\bdef (\w+)", action.output[:40_000]))
+        return frozenset(names)
 
     @cached_property
     def place(self) -> str:
@@ -137,7 +186,10 @@ class Material:
                     for p in event.part.paths
                     if re.search(r"/[\w-]+\.\w{1,4}$", p) and not is_test_path(p) and p not in self.found.scratch
                 ]
-        order = [clean_path(p) for p in dict.fromkeys(seen) if p != self.main_path and not p.startswith("/")]
+        suffix = self.main_path[self.main_path.rfind(".") :] if "." in self.main_path else ""
+        cleaned = dict.fromkeys(clean_path(p) for p in seen if not p.startswith("/"))
+        folders = {p.split("/", 1)[0] for p in self.found.scratch}
+        order = [p for p in cleaned if p != self.main_path and p.endswith(suffix) and p.split("/", 1)[0] not in folders]
         return (*order[-3:], self.main_path) if order and self.main_path else ()
 
     def general(self, text: str) -> str:

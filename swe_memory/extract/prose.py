@@ -28,6 +28,11 @@ _CAUSE = re.compile(
     r"\balways\b|\bmissing\b|\boverwrit\w+|\bmutat\w+",
     re.IGNORECASE,
 )
+_INTENT = re.compile(
+    r"^I(?:'ll| will| need to| should| want to| can| plan to| have to)(?: now| just| simply| therefore| also)? "
+    r"(?P<rest>(?:change|modify|replace|update|add|insert|make|wrap|use|move|remove|extend|check|call|return|set|handle|ensure|override|pass|convert|catch|skip)\b.*)",
+    re.IGNORECASE,
+)
 _KNOWN = re.compile(
     r"\b(?:issue|problem|bug|root cause|error|reason) (?:here )?(?:is|happens|occurs|lies)\b|\bcauses?\b|\bthat(?:'s| is) why\b",
     re.IGNORECASE,
@@ -56,10 +61,16 @@ _NOISE = re.compile(
     re.IGNORECASE,
 )
 _OPEN = re.compile(
-    r"(?:It|This|That|They|These|Those|He|She|One|Both|Only this|Which|Same|Subsequent|Here|There)\b|(?:Update|Modify|Change|Add|Use|Need|Check|Replace)\b"
+    r"(?:It|This|That|They|These|Those|He|She|One|Both|Because|Why|Raises|Returns|Currently|If it|Only this|Which|Same|Subsequent|Here|There)\b|(?:Update|Modify|Change|Add|Use|Need|Check|Replace)\b"
 )
 """A sentence that starts so hangs on the one before it, or is an instruction to oneself."""
-_ASIDE = re.compile(r"\bmock|\bskipped\b|\bgoal is\b|\binstalled\b|\bpython version\b|\bpass(?:es|ed)\b|\btests?\b", re.IGNORECASE)
+_ASIDE = re.compile(
+    r"\b(?:issue|problem|error|bug) is (?:about|related|in|with|likely|probably|reproduced|confirmed|still)\b|"
+    r"\bmock|\b(?:my|the) (?:fix|change|patch|approach|solution|implementation|logic)\b|\bworks? because\b|\bis (?:correct|fine|safe|good|okay)\b|"
+    r"\bas expected\b|\bstill (?:works?|handled?|passes|valid)\b|\bcorrectly\b|\bmakes sense\b|\bconfident\b|\bskipped\b|\bgoal is\b|\binstalled\b|\bpython version\b|\bpass(?:es|ed)\b|\btests?\b",
+    re.IGNORECASE,
+)
+_SESSION = re.compile(r"\b(?:mistake|two commands|blocks?|script|reproduc\w+|summary|file again|the following)\b", re.IGNORECASE)
 _ROLES = r"class|classes|method|methods|function|functions|property|properties|attribute|attributes|variable|module|file|argument|parameter|option|setting|field|mixin|constant|object|instance|flag|keyword"
 _QUOTED = re.compile(
     rf"(?P<article>\b(?:the|a|an|its|this) )?(?P<before>(?:{_ROLES}) )?`(?P<code>[^`]+)`(?P<possessive>'s)?(?P<after> (?:{_ROLES})\b)?",
@@ -97,12 +108,13 @@ def tidy(sentence: str) -> str:
     )
     text = re.sub(r"(?<!\w)\*{1,2}([^*`]+?)\*{1,2}(?!\w)", r"\1", text)
     text = re.sub(
-        r"(?<=[a-z`] )(?:NOT|ALL|ONLY|DOES|ALREADY|AND|STILL|IS|BEFORE|AFTER|EVERY|NEVER|ALWAYS|OR|WAS)(?= [a-z`])",
+        r"(?<=[a-z`] )(?:NOT|ALL|ONLY|DOES|ALREADY|AND|STILL|IS|BEFORE|AFTER|EVERY|NEVER|ALWAYS|OR|WAS|BROKE|CAN|MUST|SHOULD|WILL|THEN|BUT|NO|ANY)(?= [a-z`])",
         lambda m: m[0].lower(),
         text,
     )
     text = squeeze(text).rstrip("!;,")
-    text = re.sub(r"^I(?:'ve| have)? (?=\w+ed\b|made\b)", "", text)
+    text = re.sub(r"^I(?:'ve| have)?(?: \w+ly| also| then)? (?=\w+ed\b|made\b)", "", text)
+    text = re.sub(r"^(?:My|The) (?:fix|change|patch|solution) ", "The change ", text)
     if not text:
         return ""
     text = text[0].upper() + text[1:] if text[0].isalpha() else text
@@ -121,29 +133,38 @@ def statements(found: Signals, *, fix: bool) -> tuple[Statement, ...]:
     lines = {squeeze(line) for line in patch_lines(found.patch)}
     result: dict[str, Statement] = {}
     for number, step in enumerate(steps):
-        if number > last + 3 and number < len(steps) - 4:
+        late = number >= len(steps) - 4
+        if number > last + 3 and not late:
             continue
         for raw in _thought_sentences(step.thought):
             text = tidy(raw)
+            intent = _INTENT.match(text) if fix else None
+            if intent is not None:
+                text = tidy(intent["rest"])
             if not _usable(text, lines):
                 continue
-            pattern = _FIX if fix else _CAUSE
-            if not pattern.search(text) or (not fix and _FIX.search(text)):
-                continue
-            score = 2.0 + min(len(pattern.findall(text)), 2)
-            score += 2.0 * min(len(touched & set(re.findall(r"\w+", text))), 3) / 2
+            known = len(touched & set(re.findall(r"\w+", text)))
+            score = 1.0 + min(known, 3) + (1.0 if re.search(r"\bbecause\b|\binstead of\b|\bwhich means\b|\bso that\b", text) else 0.0)
             if fix:
-                score += 2.0 if number >= len(steps) - 4 else 0.0
+                if not (_FIX.search(text) or intent is not None) or _SESSION.search(text):
+                    continue
+                score += 4.0 if late and intent is None else 0.0
+                score -= 3.0 if re.search(r"\btests?\b|tests?/", text) else 0.0
+                score += 2.0 if intent is not None and first - 2 <= number <= last else 0.0
+                score -= 3.0 if intent is not None and not first - 2 <= number <= last else 0.0
+                score -= 2.0 if re.match(r"(?:It|This)\b", text) else 0.0
             else:
-                score += 2.0 if first - 8 <= number <= last else 0.0
-                score += 1.5 if number >= len(steps) - 4 else 0.0
-            score += 1.0 if "because" in text or "instead of" in text or "which means" in text else 0.0
+                if not _CAUSE.search(text) or _FIX.search(text) or _OPEN.match(text):
+                    continue
+                score += min(len(_CAUSE.findall(text)), 2)
+                # Before the first edit the agent explains the fault; after it, mostly its own change.
+                score += 3.0 if first - 10 <= number <= first else (0.5 if number <= last else 0.0)
+                score += 2.0 if _KNOWN.search(raw) else 0.0
+                score -= 3.0 if _ASIDE.search(text) else 0.0
+                score -= 1.5 if re.match(r"(?:If|As|Why|For|Test)\b", text) else 0.0
+                score -= 1.0 if re.search(r"\bwe\b|\bshould\b", text) else 0.0
             score -= 3.0 if _HEDGE.search(text) else 0.0
-            score -= 3.0 if _ASIDE.search(text) else 0.0
             score -= 1.0 if len(text) < 70 else 0.0
-            score -= 1.5 if re.match(r"(?:If|As|Why|For|Test)\b", text) else 0.0
-            score -= 1.0 if re.search(r"\bwe\b|\bshould\b", text) else 0.0
-            score += 1.0 if _KNOWN.search(raw) else 0.0
             if text not in result or result[text].score < score:
                 result[text] = Statement(text, number, score)
     return tuple(sorted(result.values(), key=lambda s: (-s.score, s.step, s.text)))

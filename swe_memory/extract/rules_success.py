@@ -2,145 +2,245 @@
 
 from __future__ import annotations
 
+import re
+
 from ..records import ItemDraft
 from .material import Material, fit, listing, lower_first, plural, short_path
+from .shapes import VAGUE
 from .testing import TestRun
+
+GOOD = 5.5
+"""From this score on a sentence about the cause or the fix stands on its own; found by reading about a hundred of them."""
+STRONG = 7.0
 
 
 def success_drafts(material: Material) -> list[ItemDraft]:
     """Drafts in the order of their worth; the caller keeps the first three that are valid."""
-    drafts = [*_cause(material), *_together(material), *_general(material), *tests(material), *pitfall(material)]
-    return drafts
+    together = _together(material)
+    return [*_cause(material), *together, *_general(material), *tests(material), *pitfall(material)]
 
 
 def verified(material: Material) -> str:
-    """How the change was checked, as a clause: "own reproduction before and after, `runner target`"."""
+    """How the change was checked, as a clause: "a script that ..., and `runner target`"."""
     found = material.found
     parts = []
     if found.reproduced:
-        parts.append("a script that failed before the change and passed after it")
+        parts.append("a reproduction of its own before and after")
     if material.run is not None and found.tests:
         parts.append(f"`{material.run.command}`")
-    elif found.checks_after_last_edit:
-        parts.append(f"{plural(len(found.checks_after_last_edit), 'more run')} of own scripts" if parts else "own scripts")
+    elif found.checks_after_last_edit and not parts:
+        parts.append("own scripts")
     return " and ".join(parts)
 
 
+def done(material: Material, least: float = GOOD) -> str:
+    """What the change did: the agent's own sentence, else the names it let go and brought in, "" where neither says anything."""
+    statement = next((s for s in material.fixes if s.score >= least), None)
+    if statement is not None:
+        return statement.text
+    gone, come = (tuple(n for n in names if n != material.main_symbol) for names in material.delta)
+    where = f"`{material.main_symbol or short_path(material.main_path, 1)}`"
+    if gone and come:
+        return f"{where} works with {listing(come, 3)} instead of {listing(gone, 2)}."
+    if come:
+        return f"{where} now takes {listing(come, 3)} into account."
+    if gone:
+        return f"{where} does without {listing(gone, 3)}."
+    return ""
+
+
 def _cause(material: Material) -> list[ItemDraft]:
-    if not material.main_path or not material.causes:
+    if not material.main_path:
         return []
-    cause = material.causes[0]
-    if cause.score < 5.0:
+    cause = next((s for s in material.causes if s.score >= GOOD), None)
+    did = done(material)
+    told = next((s.text for s in material.fixes if s.score >= GOOD), "")
+    if cause is None and not told:
         return []
-    fix = next((s for s in material.fixes if s.score >= 5.0), None)
-    second = next((s for s in material.causes[1:4] if s.score >= 7.0), None)
-    shape = material.shapes[0].name if material.shapes else ""
+    shape = material.shapes[0].name if material.shapes and material.shapes[0] not in VAGUE else ""
     symbol = material.main_symbol or short_path(material.main_path, 1)
-    title = f"`{symbol}` ({short_path(material.main_path)})" + (f": {shape}" if shape else "")
-    lines = []
-    if fix is not None:
-        lines.append(f"What worked: {lower_first(fix.text)}")
-    elif shape:
-        lines.append(f"What worked was {shape} in {material.place}.")
-    else:
-        lines.append(f"What worked was a change of {material.place}" + (f": {lower_first(second.text)}" if second else "."))
-    if len(material.trail) > 1:
+    title = titled(symbol, material.main_path, shape)
+    lines = [f"What worked: {lower_first(did)}"] if did and cause is not None else []
+    description = cause.text if cause is not None else told
+    if cause is not None:
+        second = next((s for s in material.causes if s.score >= STRONG and s.text != cause.text and s.text != did), None)
+        if second is not None:
+            lines.append(second.text)
+    if len(material.trail) > 2 and len(lines) < 3:
         lines.append(f"The way there led through {' -> '.join(f'`{p}`' for p in material.trail)}.")
     how = verified(material)
-    if how:
+    if how and len(lines) < 3:
         lines.append(f"It was checked with {how}.")
-    return [material.draft(title, cause.text, " ".join(lines), "strategy", "repository")]
+    return [material.draft(title, description, " ".join(lines), "strategy", "repository")] if lines else []
+
+
+def titled(symbol: str, path: str, what: str) -> str:
+    """ "`symbol` (a/b.py): what", with as much of the path as fits."""
+    for keep in (3, 2, 1):
+        title = f"`{symbol}` ({short_path(path, keep)})" + (f": {what}" if what else "")
+        if len(title) <= 80:
+            return title
+    return f"`{symbol}`: {what}" if what else f"`{symbol}`"
 
 
 def _together(material: Material) -> list[ItemDraft]:
     """Files that changed together, or several functions of one file."""
     symbols = material.symbols
     paths = list(symbols)
-    if len(paths) > 1:
-        title = fit(f"{' and '.join(short_path(p, 2) for p in paths[:2])} change together")
+    others = [p for p in paths if p != material.main_path]
+    if others:
+        title = fit(f"{' and '.join(short_path(p, 2) for p in (material.main_path, others[0]))} change together")
         each = "; ".join(f"`{p}`" + (f" ({listing(s, 3)})" if s else "") for p, s in list(symbols.items())[:4])
-        description = f"A change of {material.place} was complete only with {listing([p for p in paths if p != material.main_path], 3)}."
+        description = f"A change of {material.place} was complete only with {listing(others, 3)}."
+        words = {n for p in others for n in (*symbols[p], p, p.rsplit("/", 1)[-1])}
     else:
-        names = symbols.get(material.main_path, ())
+        names = tuple(n for n in symbols.get(material.main_path, ()) if not re.match(r"_*[A-Z]", n))
         if len(names) < 3:
             return []
-        title = fit(f"{listing(names, 2).replace(' more', '')} change together")
+        title = fit(f"{short_path(material.main_path, 2)}: {listing(names, 2).split(' and ')[0]} and {len(names) - 1} more change together")
         each = f"{listing(names, 5)} in `{material.main_path}`"
         description = f"In `{material.main_path}` one change needed {plural(len(names), 'place')} at once: {listing(names, 5)}."
+        words = set(names[1:])
+    used = {s.text for s in (*material.causes[:1], *material.fixes[:1])}
     why = next(
-        (
-            s.text
-            for s in (*material.fixes, *material.causes)
-            if any(n in s.text for p, ns in symbols.items() if p != material.main_path for n in (*ns, p.rsplit("/", 1)[-1]))
-        ),
+        (s.text for s in (*material.fixes, *material.causes) if s.score >= 4.0 and s.text not in used and any(w in s.text for w in words)),
         "",
     )
-    content = (
-        f"Changed together: {each}."
-        + (f" {why}" if why else "")
-        + " When you touch one of them, look at the others before you call the change complete."
+    content = f"Changed together: {each}. " + (
+        why or "Whoever touches one of them should look at the others before calling the change complete."
     )
     return [material.draft(title, description, content, "co-change", "repository")]
 
 
 def _general(material: Material) -> list[ItemDraft]:
-    """The kind of fix and its lesson, with this attempt's cause as the example, without names."""
-    example = next((g for g in (material.general(s.text) for s in material.causes[:6] if s.score >= 6.0) if g), "")
-    if not material.shapes:
+    """A lesson without names, and this attempt's story as its example; nothing where the story would not stand without the names."""
+    return _broke_first(material) or _not_reproduced_first(material) or _shape_lesson(material)
+
+
+def example(material: Material, least: float = STRONG, since: int = 0) -> str:
+    """The best cause, said at step ``since`` or later, that reads well without names (at most three placeholders), "" where none does."""
+    for statement in material.causes[:8]:
+        if statement.score >= least and statement.step >= since:
+            text = material.general(statement.text)
+            if text and len(re.findall(r"\b(?:class|method|function|module|attribute|constant|value) [A-J]\b", text)) <= 3:
+                return text
+    return ""
+
+
+def _broke_first(material: Material) -> list[ItemDraft]:
+    found = material.found
+    if not found.broke_tests or not found.tests or found.tests[-1].result != "passed" or found.edited_tests or len(found.edits) < 2:
         return []
-    shape = material.shapes[0]
-    symptom = f"`{material.symptom}`" if material.symptom else "Wrong result"
-    title = f"{symptom}: try {shape.name}"
-    description = shape.lesson
-    worked = f"Seen where {lower_first(example)}" if example else ""
-    size = plural(material.found.changed_lines, "changed line")
-    where = "one place" if len(material.found.sources) == 1 and len(material.symbols.get(material.main_path, ())) <= 1 else "a few places"
-    content = (
-        f"{worked} {size[0].upper() + size[1:]} in {where} resolved it after the failure had been reproduced; to be sure, {shape.check}."
-    )
-    if not material.found.reproduced:
-        content = f"{worked} {size[0].upper() + size[1:]} in {where} resolved it; to be sure, {shape.check}."
-    return [material.draft(title, description, content, "strategy", "general")] if example else []
+    later = [e for e in found.edits if e.step > found.broke_tests[0].step]
+    if not later or found.waived:
+        return []
+    story = example(material, GOOD, found.broke_tests[0].step)
+    if not story:
+        return []
+    return [
+        material.draft(
+            "Existing tests caught a first fix that went too far",
+            "The first version fixed the reported case and broke existing tests; narrowing it, not the tests, resolved the issue.",
+            f"{plural(len(found.broke_tests), 'test run')} failed before {plural(len(later), 'further edit')} made the reproduction and the tests pass. "
+            f"What was behind it: {lower_first(story)} Run the tests of the edited file right after the first version that works.",
+            "verification",
+            "general",
+        )
+    ]
+
+
+def _not_reproduced_first(material: Material) -> list[ItemDraft]:
+    found = material.found
+    failed_to_fail = [
+        i
+        for i, step in enumerate(found.trajectory.steps[: found.first_edit or 0])
+        if re.search(
+            r"(?:did ?n[o']t|not|n't) (?:reproduce|fail|crash)|executed successfully|which is unexpected|unable to reproduce",
+            step.thought[:600],
+            re.IGNORECASE,
+        )
+        and i > 0
+        and any(e.step == i - 1 for e in found.checks)
+    ]
+    story = example(material, GOOD, failed_to_fail[0]) if failed_to_fail else ""
+    if not story:
+        return []
+    runs = sum(e.step < (found.first_edit or 0) for e in found.checks)
+    return [
+        material.draft(
+            "The first reproduction did not fail: make it fail before editing",
+            "The first script passed on the faulty code, and no source was touched until another one failed.",
+            f"It took {plural(runs, 'run')} to see the fault; then the change was {plural(found.changed_lines, 'line')} long. "
+            f"What the first script missed: {lower_first(story)} When a reproduction passes, vary input, entry point and settings until it fails.",
+            "reproduction",
+            "general",
+        )
+    ]
+
+
+def _shape_lesson(material: Material) -> list[ItemDraft]:
+    story = example(material)
+    shape = next((s for s in material.shapes if s not in VAGUE), None)
+    if shape is None or not story or material.found.changed_lines > 24:
+        return []
+    title = f"{f'`{material.symptom}`' if material.symptom else 'Wrong result'}: consider {shape.name}"
+    content = f"{story} {plural(material.found.changed_lines, 'changed line').capitalize()} resolved it. To be sure of such a change, {shape.check}."
+    return [material.draft(title, shape.lesson, content, "fix-pattern", "general")]
 
 
 def tests(material: Material) -> list[ItemDraft]:
     """How this repository's tests are run and which cover the edited files; true whatever the attempt's outcome."""
     run = material.run
-    if run is None:
+    if run is None or not material.main_path:
         return []
     covering = material.covering or run.targets[:2]
-    if not covering and not material.wrong:
+    if not covering:
         return []
-    target = covering[0] if covering else ""
-    command = f"{run.runner} {target}".strip()
-    title = f"Tests of {short_path(material.main_path, 2)}: `{command}`" if material.main_path else f"Tests: `{command}`"
-    if len(title) > 80:
-        title = f"Tests of {short_path(material.main_path, 1)}: `{_shorter(run, target)}`"
-    if len(title) > 80:
-        title = f"How to run the tests that cover {short_path(material.main_path, 1)}"
-    description = (
-        f"The tests that cover `{material.main_path}` run with `{command}`." if material.main_path else f"Tests run with `{command}`."
+    command = f"{run.runner} {covering[0]}".strip()
+    title = next(
+        (
+            t
+            for t in (
+                f"Tests of {short_path(material.main_path, 2)}: `{command}`",
+                f"Tests of {short_path(material.main_path, 1)}: `{command}`",
+                f"Tests of {short_path(material.main_path, 1)}: `{_shorter(run, covering[0])}`",
+            )
+            if len(t) <= 80
+        ),
+        f"How to run the tests that cover {short_path(material.main_path, 1)}",
     )
+    size = (
+        f" ({plural(run.tests, 'test')}, {run.seconds:.3g} s)"
+        if run.tests > 1 and run.seconds is not None and len(run.targets) == 1
+        else ""
+    )
+    description = f"The tests that cover `{material.main_path}` run with `{command}`{size}."
     lines = []
     if material.wrong:
         lines.append(
             f"{listing(material.wrong, 3)} {'is' if len(material.wrong) == 1 else 'are'} not available here; `{run.runner}` is the runner that works."
         )
-    if len(covering) > 1:
-        lines.append(f"Other tests nearby that were run for it: {listing(list(covering[1:]), 3)}.")
     stale = _older_failures(material)
     if stale:
         lines.append(stale)
-    trap = next((p for p in material.pitfalls), None)
-    if trap is not None and len(lines) < 3:
-        lines.append(f"A script of your own may stop with `{trap.error[:90]}`: {lower_first(trap.solution)}")
-    if not lines:
-        lines.append(
-            f"Run them before the change, to know which failures are older, and again after the last edit; they ended well for a change of {material.place}."
-            if material.attempt.verdict.outcome == "resolved"
-            else f"Run them before the change and after the last edit; here they passed although the change of {material.place} was not right, so they do not cover all of it."
-        )
+    if material.pitfalls:
+        trap = material.pitfalls[0]
+        lines.append(f"A script of your own may stop with `{trap.error[:90].rstrip()}`: {lower_first(trap.solution)}")
+    if len(covering) > 1:
+        lines.append(f"{listing(list(covering[1:]), 3)} {'was' if len(covering) == 2 else 'were'} run for the same change.")
+    if material.found_by and len(lines) < 3:
+        lines.append(f"`{material.found_by}` showed where they are.")
+    if len(lines) < 2:
+        lines.append(_targets(run, covering[0]))
     return [material.draft(title, description, " ".join(lines[:3]), "testing", "repository")]
+
+
+def _targets(run: TestRun, target: str) -> str:
+    if "/" in target:
+        return f"`{run.runner}` takes the path of a test file, so one file can be run after every edit."
+    if "." in target:
+        return f"`{run.runner}` takes dotted names below the tests folder, not paths: a package, one of its modules, or a class in it."
+    return f"`{run.runner}` takes names below the tests folder, not paths; `{target}.` and a module name narrows it."
 
 
 def _shorter(run: TestRun, target: str) -> str:
@@ -151,28 +251,27 @@ def _older_failures(material: Material) -> str:
     """A note where the attempt saw failures that were there without its change."""
     found = material.found
     for event in found.tests:
-        if event.result != "failed" or not material.run:
+        if event.result != "failed" or material.run is None or any(w in " ".join(event.part.words) for w in material.wrong):
             continue
         before = found.first_edit is None or event.step < found.first_edit
         undone = any(
-            e.kind == "revert"
-            and e.step <= event.step
-            and not any(x.step > e.step and x.step < event.step for x in found.edits)
-            and e.step >= event.step - 3
+            e.kind == "revert" and event.step - 3 <= e.step <= event.step and not any(e.step < x.step < event.step for x in found.edits)
             for e in found.events
         )
         if before or undone:
             target = next(iter(event.part.paths), "")
-            return f"Some of the tests{f' in `{target}`' if target else ''} fail without any change: compare with a run on the untouched code before you look for your own fault."
+            return (
+                f"Some of the tests{f' in `{target}`' if target else ''} fail on the untouched code too: run them there first and compare."
+            )
     return ""
 
 
 def pitfall(material: Material) -> list[ItemDraft]:
     """An environment error and its remedy, where there is no testing item to hold it."""
-    if not material.pitfalls or material.run is not None:
+    if not material.pitfalls or material.run is not None or not material.main_path:
         return []
     trap = material.pitfalls[0]
-    title = f"Own scripts here: {trap.error}"
-    description = f"A script that exercises `{material.main_path}` first failed with `{trap.error[:100]}`."
-    content = f"{trap.solution} After that `{trap.worked}` ran." if "`" not in trap.worked else trap.solution
-    return [material.draft(title.replace("`", ""), description, content, "environment", "repository")]
+    error = re.search(r"\w+(?:Error|NotReady|Configured|Exception)\b(?:: .*)?|No module named.*|.*not found", trap.error)
+    title = f"A script of your own for {short_path(material.main_path, 1)}: {error[0] if error else trap.error}"
+    description = f"A script that exercised `{material.main_path}` first failed with `{trap.error[:100].rstrip()}`."
+    return [material.draft(title.replace("`", ""), description, f"The remedy: {lower_first(trap.solution)}", "environment", "repository")]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..patches import hunks
+from .names import is_python
 from .signals import Signals
 
 MAX_LINES = 14
@@ -43,6 +44,36 @@ def source_hunks(found: Signals) -> tuple[Hunk, ...]:
         for h in hunks(found.patch)
         if h.path in found.sources
     )
+
+
+def delta(found: Signals, path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names that the change of one file lets go and brings in, most telling first, at most 3 each: words, never lines.
+
+    Python's own words and names of local variables of one or two letters are left out.
+    """
+    gone: dict[str, int] = {}
+    come: dict[str, int] = {}
+    for hunk in source_hunks(found):
+        if hunk.path != path:
+            continue
+        for lines, counts in ((hunk.removed, gone), (hunk.added, come)):
+            for line in lines:
+                if line.startswith(("#", '"', "'", "import ", "from ")):
+                    continue
+                for word in re.findall(r"(?<![\w'\"])[A-Za-z_][\w.]*\w(?![\w'\"])", re.sub(r"(['\"])(?:\\.|(?!\1).)*\1", "''", line)):
+                    name = word.removeprefix("self.").removeprefix("cls.")
+                    if len(name) > 3 and not is_python(name.rsplit(".", 1)[-1]) and not is_python(name):
+                        counts[name] = counts.get(name, 0) + 1
+
+    def telling(mine: dict[str, int], other: dict[str, int]) -> tuple[str, ...]:
+        only = [name for name in mine if name not in other]
+        only = [
+            name for name in only if "." in name or "_" in name.strip("_") or re.search(r"[a-z][A-Z]|^[A-Z][a-z]+[A-Z]|^[A-Z]\w{4,}", name)
+        ]
+        order = sorted(only, key=lambda n: (-("." in n or "_" in n or bool(re.search(r"[a-z][A-Z]", n))), -mine[n], n))
+        return tuple(order[:3])
+
+    return telling(gone, come), telling(come, gone)
 
 
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d+(?:\.\d+)?|'[^']*'|\"[^\"]*\"|[<>=!]=|[-+*/%<>=&|]|[^\s\w]")
@@ -126,8 +157,11 @@ def _constant_for_value(hunk: Hunk) -> bool:
 
 
 def _argument(hunk: Hunk) -> bool:
-    return any(not a and 2 <= len(b) <= 12 and "," in b and "def" not in " ".join(hunk.added)[:4] for a, b in _swaps(hunk)) or any(
-        not a and 3 <= len(b) <= 9 and "=" in b and "==" not in b and b[0].isidentifier() for a, b in _swaps(hunk)
+    if any(line.startswith(("except", "raise", "def ", "import", "from ", "if ", "elif ")) for line in (*hunk.removed, *hunk.added)):
+        return False
+    return any(
+        not a and 2 <= len(b) <= 8 and b.count("(") == b.count(")") and "(" in new and (b[0] == "," or (b[-1] == "," and "=" in b))
+        for (a, b), new in zip(_swaps(hunk), _code(hunk.added), strict=False)
     )
 
 
@@ -158,7 +192,7 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
     (_logic, Shape("correcting a logical operator", "When a condition fires too often or never, write down its truth table: `and`, `or` and a lost `not` are easily swapped.", "try one input for each branch")),
     (lambda h: _gained(h, r"\.copy\(\)|deepcopy\(|\{\*\*|\bcopy\("), Shape("copying before changing", "When one element's state shows up in the next, something shared is changed in place: copy it before each use.", "use two elements with different values and check the second")),
     (lambda h: _gained(h, r"\bis (?:not )?None\b"), Shape("adding a missing None guard", "When an optional value may be absent, guard it with `is None` where it is used, and see what the neighbouring branches do in that case.", "try it with the value absent, empty and present")),
-    (lambda h: _gained(h, r"\blen\(\w|\.size\b|if not \w+\b"), Shape("adding a missing check for emptiness or length", "Empty input and mismatched lengths slip through checks such as `all()`, indexing by `[0]` and `zip`: test for them before.", "try empty input, one element and mismatched lengths")),
+    (lambda h: _gained(h, r"\blen\([\w.]+\) *(?:==|!=|>|<|>=) *(?:0|1|len)\b|\.size\b|if not [\w.]+:"), Shape("adding a missing check for emptiness or length", "Empty input and mismatched lengths slip through checks such as `all()`, indexing by `[0]` and `zip`: test for them before.", "try empty input, one element and mismatched lengths")),
     (lambda h: _gained(h, r"\bexcept\b"), Shape("catching an exception", "Catch the narrowest exception at the place that can give a meaningful answer, and keep what the caller relied on.", "check that other errors still come through")),
     (lambda h: _gained(h, r"\bisinstance\(|\bissubclass\(|\btype\("), Shape("adding a branch for one more type", "When one type of input is handled wrongly, look for the chain of type checks and add the missing branch before the more general one.", "try each type that the chain knows, and a subclass")),
     (lambda h: _gained(h, r"IGNORECASE|\.lower\(\)|\.upper\(\)|casefold"), Shape("ignoring case", "If a format ignores case, every comparison with a literal on the way has to, not only the first pattern.", "try lower, upper and mixed case through the whole path")),
@@ -193,3 +227,17 @@ def shapes_of(found: Signals) -> tuple[Shape, ...]:
                 result.append(shape)
                 break
     return tuple(dict.fromkeys(result))
+
+
+_VAGUE_NAMES = {
+    "adding or overriding a method",
+    "handling a missed case",
+    "adding an early return",
+    "converting a value",
+    "changing a literal",
+    "changing a default or flag",
+    "using another call or name",
+    "removing code",
+}
+VAGUE = frozenset(shape for _, shape in _RULES if shape.name in _VAGUE_NAMES)
+"""Shapes that fit so many patches that naming one is no advice."""

@@ -123,8 +123,17 @@ class Signals:
 
     @cached_property
     def broke_tests(self) -> tuple[Event, ...]:
-        """Repository test runs that failed after the first source edit."""
-        return tuple(e for e in self.tests if e.result == "failed" and self.first_edit is not None and e.step >= self.first_edit)
+        """Repository test runs that failed after the first source edit and before the attempt changed a test file: what the change broke."""
+        first = self.first_edit
+        own = self.first_test_edit
+        return tuple(
+            e for e in self.tests if e.result == "failed" and first is not None and e.step >= first and (own is None or e.step < own)
+        )
+
+    @cached_property
+    def first_test_edit(self) -> int | None:
+        """The step of the first edit of a test file in a folder (also one that was taken back later)."""
+        return next((e.step for e in self.events if e.kind == "edit" and any("/" in p and is_test_path(p) for p in e.part.paths)), None)
 
     @cached_property
     def edited_tests(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..patches import is_test_path
 from .commands import Part
@@ -34,6 +34,8 @@ class TestRun:
     runner: str
     targets: tuple[str, ...]
     step: int
+    tests: int = 0
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,17 @@ def test_run(found: Signals) -> TestRun | None:
             continue
         run = _generalise(event, found)
         if run is not None:
-            best = run
+            tests, seconds = _size(output)
+            best = run if "-k" in event.part.words else replace(run, tests=tests, seconds=seconds)
     return best
+
+
+def _size(output: str) -> tuple[int, float | None]:
+    """How many tests a run had and how long it took, where its summary says; (0, None) where not."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
+    counts = re.findall(r"\bRan (\d+) tests?|(\d+) passed", plain)
+    times = re.findall(r"\bin (\d+(?:\.\d+)?) ?s(?:econds)?\b", plain)
+    return (int(counts[-1][0] or counts[-1][1]) if counts else 0), (float(times[-1]) if times else None)
 
 
 def _generalise(event: Event, found: Signals) -> TestRun | None:
@@ -132,6 +143,10 @@ def pitfalls(found: Signals) -> tuple[Pitfall, ...]:
         if later is None or later.step > event.step + 6:
             continue
         solution = _remedy(found, event.step, later.step)
+        added = [v for v in later.part.environment if v not in event.part.environment and re.fullmatch(r"[A-Z_]+=[\w./:-]+", v)]
+        edited = any(e.kind == "edit" and event.step < e.step <= later.step for e in found.events)
+        if added and not edited:
+            solution = f"Run it with `{' '.join(added)}`."
         if solution:
             result.append(Pitfall(_short(event.part), error, _short(later.part), solution, event.step))
     unique: dict[str, Pitfall] = {}
@@ -185,3 +200,15 @@ def covering_tests(found: Signals) -> tuple[str, ...]:
         if run is not None:
             targets.extend(run.targets)
     return tuple(t for t in dict.fromkeys(targets) if not t.startswith("-") and (is_test_path(t) or "/" not in t))[:3]
+
+
+def found_by(found: Signals) -> str:
+    """The look or search that showed where the tests are, right before they were first run: a short command, "" where there was none."""
+    first = next((e.step for e in found.tests if e.result == "passed"), None)
+    if first is None:
+        return ""
+    for event in reversed([e for e in found.events if first - 4 <= e.step < first and e.kind in {"search", "list"}]):
+        text = squeeze(event.part.text)
+        if re.search(r"\btest", text) and len(text) <= 70 and "`" not in text and "|" not in text:
+            return text
+    return ""
