@@ -5,7 +5,7 @@ to 70 %, and its statistics count every row of the table: rows of later snapshot
 must have the same magnitude for the same question and bank version, so it is computed here, from what the snapshot shows.
 
 BM25: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, section 3.4, with IDF = ln(1 + (n - df + .5) / (df + .5)), which
-is never negative.
+is never negative, and its k3 for repeated query terms.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 K1 = 1.2
 B = 0.3
+# How soon a term that is repeated in the query stops to weigh more. Measured on half of 303 real issues (80 leave-one-out queries, hit@1): growing
+# without bound .49, with k3 = 1 .58. Long issues repeat "model" and "field" fifty times; that says little about where the fault is.
+K3 = 1.0
 
 
 class _Group:
@@ -72,8 +75,8 @@ class Bm25Index:
     query and what is visible; the order in which documents were added does not matter.
     """
 
-    def __init__(self, *, k1: float = K1, b: float = B) -> None:
-        self._k1, self._b = k1, b
+    def __init__(self, *, k1: float = K1, b: float = B, k3: float = K3) -> None:
+        self._k1, self._b, self._k3 = k1, b, k3
         self._groups: dict[str, _Group] = {}
         self._known: set[str] = set()
 
@@ -87,7 +90,7 @@ class Bm25Index:
             self._groups.setdefault(group, _Group()).add(key, terms.split())
 
     def scores(self, query: str, *, group: str, visible: Set[str] | None = None) -> dict[str, float]:
-        """The score of each visible document of the group that shares a term with the query; a term that is repeated in the query weighs more.
+        """The score of each visible document of the group that shares a term with the query; a repeated query term weighs more, up to 1 + k3.
 
         ``visible`` holds the keys that this snapshot shows, None for all. Pass the same frozenset object for the same snapshot: its mask is then reused.
         """
@@ -111,6 +114,7 @@ class Bm25Index:
             df = int(shown[rows].sum())
             if df:
                 idf = math.log(1 + (count - df + 0.5) / (df + 0.5))
-                totals[rows] += times * idf * counts * (self._k1 + 1) / (counts + norms[rows])
+                weight = times * (self._k3 + 1) / (times + self._k3)
+                totals[rows] += weight * idf * counts * (self._k1 + 1) / (counts + norms[rows])
         found = np.flatnonzero(shown & (totals > 0))
         return {documents.keys[row]: float(totals[row]) for row in found}

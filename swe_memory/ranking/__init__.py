@@ -1,0 +1,365 @@
+"""Candidates in, the one item that fits this issue out, or none, with the reasons.
+
+First the experience: mean of title and text cosine, plus BM25 of the issue over the paths and symbols that the past attempt edited, plus a bonus where
+the issue names a place that it edited (:mod:`swe_memory.ranking.settings` has the weights and what each is worth). Then, among all attempts at the best past
+issue, the item whose own text is nearest to this issue.
+
+The rest of the package is what is compared (:mod:`swe_memory.ranking.terms`). Everything here is pure: no clock, no randomness, ties broken by content.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from swe_memory.ranking.settings import NAMED_FILE, NAMED_PATH, TEXT_HALF, RankingSettings
+from swe_memory.ranking.terms import (
+    SAME_TEXT,
+    IssueViews,
+    Named,
+    issue_views,
+    jaccard,
+    named_places,
+    normalise,
+    query_terms,
+    shingles,
+    text_hash,
+    where_terms,
+)
+from swe_memory.records import Candidate, Experience, Issue, MemoryItem
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
+__all__ = [
+    "IssueViews",
+    "Ranked",
+    "RankingSettings",
+    "ScoredHit",
+    "find",
+    "issue_views",
+    "normalise",
+    "query_terms",
+    "rank",
+    "score",
+    "text_hash",
+    "where_terms",
+]
+
+# Items are read for this many experiences at a time, best first: nearly always the first has one.
+_PAGE = 10
+_SHOWN = 10
+FIRST_LIMIT = 50
+LAST_LIMIT = 3_200
+
+
+class ScoredHit(Protocol):
+    """What a search found: an experience and its scores (see swe_memory.store.Hit)."""
+
+    @property
+    def experience(self) -> Experience: ...
+    @property
+    def cosine(self) -> float | None: ...
+    @property
+    def path_score(self) -> float: ...
+    @property
+    def text_score(self) -> float: ...
+    @property
+    def removed(self) -> str: ...
+
+
+ItemsOf = Callable[[Sequence[str]], Sequence[tuple[MemoryItem, "Vector | None"]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """``items`` best first, () for none; ``score`` is that of the first item's experience, 0 for none; ``candidates`` in order of their score, the removed
+    ones among them. ``more_may_help``: nothing (or fewer than k) was chosen and every hit was looked at, so a search with a higher limit may find some.
+    """
+
+    items: tuple[MemoryItem, ...]
+    score: float
+    candidates: tuple[Candidate, ...]
+    reasons: tuple[str, ...]
+    more_may_help: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A hit with its score and what makes it up."""
+
+    hit: ScoredHit
+    score: float
+    named: str
+    removed: str
+
+
+def score(issue: Issue, hit: ScoredHit, settings: RankingSettings, named: Named | None = None) -> tuple[float, str]:
+    """The score of one hit, and the edited path that the issue names ("" if none).
+
+    Without an embedder the text score stands in for the cosine. Paths count only within the issue's own repository.
+    """
+    text = hit.cosine if hit.cosine is not None else hit.text_score / (hit.text_score + TEXT_HALF)
+    if hit.experience.issue.repo != issue.repo or not settings.path_weight:
+        return text, ""
+    bonus, path = max(
+        ((_named_bonus(path, named or named_places(issue.text)), path) for path in hit.experience.paths),
+        key=lambda found: found[0],
+        default=(0.0, ""),
+    )
+    return text + settings.path_weight * hit.path_score + bonus, path if bonus else ""
+
+
+def rank(
+    issue: Issue,
+    hits: Sequence[ScoredHit],
+    items_of: ItemsOf,
+    settings: RankingSettings,
+    *,
+    vector: Vector | None = None,
+    limit: int = 0,
+) -> Ranked:
+    """Pick the item (or the ``k`` items) that fits this issue.
+
+    ``hits`` are what a search found, with exact scores; ``items_of(keys)`` gives the items of experiences and their vectors; ``vector`` holds the
+    issue's title and text unit vectors side by side, divided by sqrt 2 (None without an embedder); ``limit`` is what each list of the search was cut at
+    (0: not at all). Rule 1 is applied here too, by id, by equal text and by similar text, whatever the search has removed already.
+    """
+    judged = _judge(issue, hits, settings)
+    eligible = [one for one in judged if not one.removed and one.score >= settings.threshold]
+    query_words = frozenset(query_terms(issue).split())
+    groups: list[list[tuple[MemoryItem, float]]] = []  # by past issue, best first
+    place: dict[tuple[str, str], int] = {}
+    best_item: dict[str, MemoryItem] = {}
+    experiences_used = 0
+    for start in range(0, len(eligible), _PAGE):
+        page = eligible[start : start + _PAGE]
+        by_key: dict[str, list[tuple[MemoryItem, float]]] = {one.hit.experience.key: [] for one in page}
+        for item, own in items_of(list(by_key)):
+            if item.provenance.attempt in by_key and _may_use(item, issue, settings):
+                by_key[item.provenance.attempt].append((item, _nearness(item, own, vector, query_words)))
+        for one in page:
+            found = sorted(by_key[one.hit.experience.key], key=_item_order)
+            if not found:
+                continue
+            best_item[one.hit.experience.key] = found[0][0]
+            past = one.hit.experience.issue
+            if settings.grain == "experience":
+                if experiences_used < settings.k:
+                    groups.append(found)
+                    experiences_used += 1
+                continue
+            if (past.repo, past.id) in place:
+                groups[place[past.repo, past.id]].extend(found)
+            else:
+                place[past.repo, past.id] = len(groups)
+                groups.append(list(found))
+        if len(groups) >= settings.k:
+            break
+    if settings.grain == "experience":
+        chosen = [pair for group in groups for pair in group]
+    else:
+        chosen = _deal([sorted(group, key=_item_order) for group in groups], settings.k)
+    satisfied = bool(chosen) and (len(groups) >= settings.k or len(chosen) >= settings.k)
+    # Hits below the threshold were left out on purpose: a deeper search would only bring more of them.
+    cut_off = bool(limit) and len(hits) >= limit and all(one.removed or one.score >= settings.threshold for one in judged)
+    candidates = tuple(_candidate(one, best_item.get(one.hit.experience.key)) for one in judged)
+    first = next((one for one in eligible if chosen and one.hit.experience.key == chosen[0][0].provenance.attempt), None)
+    reasons = _why(issue, first, chosen, groups) if first else _why_none(judged, eligible, settings)
+    items = tuple(item for item, _ in chosen)
+    top = max((one.score for one in eligible if first and _same_issue(one, first)), default=0.0)
+    return Ranked(items, top, candidates, reasons, more_may_help=cut_off and not satisfied)
+
+
+def find(
+    issue: Issue,
+    search: Callable[[int], Sequence[ScoredHit]],
+    items_of: ItemsOf,
+    settings: RankingSettings,
+    *,
+    vector: Vector | None = None,
+) -> Ranked:
+    """:func:`rank` over ``search(limit)``, searching deeper as long as guards or missing items leave less than asked for (50, 100, ... 3,200 a list)."""
+    limit = FIRST_LIMIT
+    while True:
+        ranked = rank(issue, search(limit), items_of, settings, vector=vector, limit=limit)
+        if not ranked.more_may_help or limit >= LAST_LIMIT:
+            return ranked
+        limit *= 2
+
+
+def same_issue(issue: Issue, past: Issue, pieces: frozenset[str] | None = None) -> str:
+    """Why ``past`` is the issue itself (rule 1), "" if it is another: same id in the same repository, equal text, or shingle Jaccard of .8 or more."""
+    if issue.id and past.id == issue.id:
+        return "same issue"
+    plain = normalise(past.text)
+    if not plain:
+        return ""
+    if plain == normalise(issue.text):
+        return "same text"
+    if jaccard(shingles(issue.text) if pieces is None else pieces, shingles(past.text)) >= SAME_TEXT:
+        return "nearly the same text"
+    return ""
+
+
+def _judge(issue: Issue, hits: Sequence[ScoredHit], settings: RankingSettings) -> list[_Judged]:
+    named = named_places(issue.text)
+    pieces = shingles(issue.text)
+    verdicts: dict[tuple[str, str, str], str] = {}
+    judged: list[_Judged] = []
+    for hit in hits:
+        past = hit.experience.issue
+        identity = (past.repo, past.id, past.text)
+        removed = hit.removed
+        if not removed:
+            if identity not in verdicts:
+                verdicts[identity] = same_issue(issue, past, pieces)
+            removed = verdicts[identity]
+        if not removed and settings.other_repos and past.repo == issue.repo:
+            removed = "same repository"
+        total, path = score(issue, hit, settings, named)
+        judged.append(_Judged(hit, total, path, removed))
+    # Equal scores (two attempts at one issue): the surer verdict, then the newer, then the key, so that the order never depends on the search's.
+    judged.sort(key=lambda one: (-one.score, -_trust(one.hit.experience), -one.hit.experience.added, one.hit.experience.key))
+    return judged
+
+
+def _same_issue(left: _Judged, right: _Judged) -> bool:
+    a, b = left.hit.experience.issue, right.hit.experience.issue
+    return (a.repo, a.id) == (b.repo, b.id)
+
+
+def _trust(experience: Experience) -> float:
+    """Tests are taken as certain, a caller's word too; a model or rules by the confidence they give, .5 where they give none."""
+    verdict = experience.verdict
+    if verdict.source in ("tests", "caller"):
+        return 1.0
+    return 0.5 if verdict.confidence is None else verdict.confidence
+
+
+def _named_bonus(path: str, named: Named) -> float:
+    parts = path.lower().rsplit(".", 1)[0].split("/")
+    if len(parts) > 1 and "/".join(parts[-2:]) in named.pairs:
+        return NAMED_PATH
+    # Every package has an __init__: its name alone says nothing.
+    return NAMED_FILE if parts[-1] in named.files and parts[-1] != "__init__" else 0.0
+
+
+def _may_use(item: MemoryItem, issue: Issue, settings: RankingSettings) -> bool:
+    if item.status != "active" or (issue.id and item.provenance.issue_id == issue.id):
+        return False
+    if item.repo == issue.repo:
+        return not settings.other_repos
+    return item.reach == "general"
+
+
+def _nearness(item: MemoryItem, own: Vector | None, vector: Vector | None, words: frozenset[str]) -> float:
+    """Mean cosine of the item's text with the issue's title and text; without vectors the share of the item's words that the issue uses."""
+    if own is not None and vector is not None:
+        title, text = vector[: len(own)].astype("float64"), vector[len(own) :].astype("float64")
+        return float((own.astype("float64") * (title + text)).sum() / math.sqrt(2))
+    used = set(normalise(item.text).split())
+    return len(used & words) / len(used) if used else 0.0
+
+
+def _item_order(pair: tuple[MemoryItem, float]) -> tuple[float, bool, str]:
+    """Nearest first; of equals, the one that keeps this repository's names."""
+    item, near = pair
+    return (-near, item.reach != "repository", item.id)
+
+
+def _deal(groups: list[list[tuple[MemoryItem, float]]], k: int) -> list[tuple[MemoryItem, float]]:
+    """One from each past issue before a second from any, so that k items are k lessons. An item that says the same as one chosen already is passed over."""
+    chosen: list[tuple[MemoryItem, float]] = []
+    said: set[str] = set()
+    for depth in range(max((len(group) for group in groups), default=0)):
+        for group in groups:
+            if len(chosen) == k:
+                return chosen
+            if depth < len(group) and (words := normalise(group[depth][0].text)) not in said:
+                said.add(words)
+                chosen.append(group[depth])
+    return chosen
+
+
+def _candidate(one: _Judged, item: MemoryItem | None) -> Candidate:
+    hit, past = one.hit, one.hit.experience
+    return Candidate(
+        past.key,
+        past.issue.id,
+        past.issue.repo,
+        past.verdict.outcome,
+        one.score,
+        hit.cosine,
+        hit.path_score,
+        hit.text_score,
+        item.id if item else "",
+        item.title if item else "",
+        one.removed,
+    )
+
+
+def _why(
+    issue: Issue, first: _Judged, chosen: list[tuple[MemoryItem, float]], groups: list[list[tuple[MemoryItem, float]]]
+) -> tuple[str, ...]:
+    past, hit = first.hit.experience, first.hit
+    item, near = chosen[0]
+    where = "same repository" if past.issue.repo == issue.repo else f"another repository ({past.issue.repo}), a lesson without names"
+    reasons = [f"{where}: learned from {past.issue.id}, {_quoted(past.issue.title)}"]
+    if hit.cosine is not None:
+        reasons.append(f"title and text are alike: cosine {hit.cosine:.2f} (unrelated issues: .18, issues about one file: .45)")
+    elif hit.text_score:
+        reasons.append(f"the texts share words: BM25 {hit.text_score:.0f} (no embedder)")
+    if first.named:
+        reasons.append(f"the issue names {first.named}, which that attempt edited")
+    if hit.path_score:
+        shared = _shared_terms(issue, past)
+        what = f", such as {', '.join(shared)}" if shared else ""
+        reasons.append(f"the issue uses names of what that attempt edited{what}: BM25 {hit.path_score:.0f}")
+    how = {"resolved": "resolved the issue", "unresolved": "did not resolve the issue"}.get(past.verdict.outcome, "ended unknown")
+    reasons.append(f"that attempt {how}, says {_source(past)}")
+    rivals = len(next((group for group in groups if any(other.id == item.id for other, _ in group)), []))
+    if rivals > 1:
+        reasons.append(f"of {rivals} items learned there, this one is nearest to the issue ({near:.2f})")
+    return tuple(reasons)
+
+
+def _why_none(judged: list[_Judged], eligible: list[_Judged], settings: RankingSettings) -> tuple[str, ...]:
+    free = [one for one in judged if not one.removed]
+    if not judged:
+        return ("the bank holds nothing that could be compared with this issue",)
+    if not free:
+        return (f"everything near was removed: {_counted(one.removed for one in judged)}",)
+    if not eligible:
+        best = free[0]
+        return (
+            f"nothing is near enough: the best, {best.hit.experience.issue.id}, scores {best.score:.2f}, below the threshold {settings.threshold:g}",
+        )
+    return (f"the {len(eligible)} nearest past attempts left no item that may be used in this repository",)
+
+
+def _counted(reasons: Iterable[str]) -> str:
+    counts: dict[str, int] = {}
+    for reason in reasons:
+        counts[reason] = counts.get(reason, 0) + 1
+    return ", ".join(f"{count} by the guard `{reason}`" for reason, count in sorted(counts.items()))
+
+
+def _shared_terms(issue: Issue, past: Experience) -> list[str]:
+    """Up to four names that both have, longest first: long ones say most."""
+    asked = set(query_terms(replace(issue, text=issue.text[:20_000])).split())
+    shared = {term for term in where_terms(past.paths, past.symbols).split() if term in asked and "/" not in term and len(term) > 3}
+    return sorted(shared, key=lambda term: (-len(term), term))[:4]
+
+
+def _source(past: Experience) -> str:
+    return {"tests": "the test report", "caller": "whoever ran it", "llm": "a model", "rules": "the rules"}[past.verdict.source]
+
+
+def _quoted(title: str) -> str:
+    return f'"{title if len(title) <= 90 else title[:89] + "…"}"'
