@@ -164,23 +164,32 @@ class MemoryBank:
         version = store.state(at).seq
         guard = self._guard(issue, settings)
         vector = intake.query_vector(issue, embedder) if embedder is not None and store.identity.dimension else None
-        result = self._rank(issue, settings, guard, vector, version, explain)
-        reasons = list(result.reasons)
+        terms = ranking.query_terms(issue)
+        found = ranking.find(
+            issue,
+            lambda limit: store.search(vector=vector, terms=terms, text=issue.text, guard=guard, at=version, limit=limit, explain=explain),
+            lambda keys: store.items_of(keys, version),
+            settings,
+            vector=vector,
+        )
+        reasons = list(found.reasons)
         if vector is None:
             reasons.append("without vectors: by full text and edited paths only")
         if explain:
-            reasons += [f"guard: {count} experiences removed: {name}" for name, count in store.removed(guard, version).items()]
-        items = tuple(result.items)
+            reasons += [
+                f"the guard `{name}` removes {count} of the bank's experiences" for name, count in store.removed(guard, version).items()
+            ]
+        items = found.items
         return Recall(
             issue_id=issue.id,
             item=items[0] if items else None,
-            score=result.score if items else 0.0,
+            score=found.score if items else 0.0,
             bank_version=version,
             reasons=tuple(reasons),
             prompt=render(items) if items else "",
             items=items,
-            candidates=tuple(result.candidates) if explain else (),
-            settings=repr(settings),
+            candidates=found.candidates if explain else (),
+            settings=settings.describe(),
         )
 
     def learn(
@@ -361,18 +370,10 @@ class MemoryBank:
     def _guard(issue: Issue, settings: RankingSettings) -> Guard:
         from swe_memory import intake
 
-        before = settings.before
-        if before is True:
-            before = issue.created_at
-            if before is None:
-                raise UsageError(
-                    f"the issue {issue.id} has no creation time, so nothing is known to be before it",
-                    "Give created_at, or a date for --before.",
-                )
         return Guard(
             issue_id=intake.name(issue.id),
             repo=intake.name(issue.repo),
             text_hash=intake.text_hash(issue.text),
             other_repos=settings.other_repos,
-            before=intake.utc(before) if isinstance(before, datetime) else None,
+            before=intake.utc(settings.before_time(issue)),
         )

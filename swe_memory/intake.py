@@ -31,7 +31,8 @@ def tidy(text: str, limit: int) -> str:
     from swe_memory.safety import clean, redact
 
     # Cut before the scan, so that a text of 1 MB costs no more than one of the limit; a margin keeps a secret at the edge whole for the scan.
-    text = clean(redact(text[: limit + 500])[0])
+    # Clean first: a key with an invisible character in it is no key yet.
+    text = redact(clean(text[: limit + 500]))[0]
     return text if len(text) <= limit else text[: limit - 2].rstrip() + " …"
 
 

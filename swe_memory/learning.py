@@ -30,8 +30,6 @@ from swe_memory.records import (
 from swe_memory.store import Batch, GenerationChanged, Kind
 from swe_memory.store.workspace import Workspace
 
-# The digest kept with an experience: enough to distil again or to show, far less than a trajectory (median 74,000 characters).
-DIGEST_TOKENS = 2_000
 # One commit for so many attempts: a commit costs some 60 ms when several processes learn, an attempt by rules less.
 BATCH = 25
 _MAX_PATHS = 200
@@ -194,7 +192,7 @@ def _quarantined(items: Iterable[MemoryItem]) -> tuple[MemoryItem, ...]:
 
 
 def _experience(run: _Run, attempt: Attempt, key: str) -> Experience:
-    from swe_memory.extract.digest import digest
+    from swe_memory.extract.digest import STORED_BUDGET, digest
     from swe_memory.patches import edited_symbols, source_paths
 
     trajectory, verdict = attempt.trajectory, attempt.verdict
@@ -202,7 +200,7 @@ def _experience(run: _Run, attempt: Attempt, key: str) -> Experience:
     return Experience(
         key=key,
         issue=tidy_issue(attempt.issue),
-        digest=tidy(digest(attempt, DIGEST_TOKENS), DIGEST_TOKENS * 8),
+        digest=tidy(digest(attempt, STORED_BUDGET), STORED_BUDGET * 8),
         verdict=replace(verdict, reason=tidy(verdict.reason, 1_000), model=name(verdict.model), prompt=name(verdict.prompt)),
         paths=tuple(sorted({name(path) for path in source_paths(patch)}))[:_MAX_PATHS],
         symbols=tuple(sorted({name(symbol) for symbol in edited_symbols(patch)}))[:_MAX_PATHS],

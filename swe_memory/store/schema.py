@@ -113,7 +113,7 @@ def meta_schema() -> pa.Schema:
 def _zero_to_one(db: Any) -> None:
     """Version 0 (before the first release) had no ``uses`` table and did not keep the base commit or the agent's name."""
     db.create_table(USES, schema=uses_schema(), exist_ok=True)
-    for name in db.table_names(limit=1000):
+    for name in db.list_tables().tables:
         if name.split("_")[0] == "experiences":
             table = db.open_table(name)
             missing = {column: "''" for column in ("base_commit", "agent") if column not in table.schema.names}

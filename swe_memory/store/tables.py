@@ -87,7 +87,7 @@ class Tables:
 
             # Interval 0: every read looks for other processes' commits first.
             self.db = lancedb.connect(self.uri, read_consistency_interval=timedelta(0), storage_options=storage_options())
-            names = set(self.db.table_names(limit=1000))
+            names = set(self._names())
         self.exists = schema.META in names
         strangers = sorted(name for name in names if not schema.is_ours(name))
         if strangers and not self.exists:
@@ -178,7 +178,17 @@ class Tables:
     def names(self) -> list[str]:
         """All tables, sorted."""
         with guarding(f"cannot read the bank {self.uri}"):
-            return sorted(self.db.table_names(limit=1000))
+            return sorted(self._names())
+
+    def _names(self) -> list[str]:
+        found: list[str] = []
+        page = None
+        while True:
+            answer = self.db.list_tables(page_token=page)
+            found += answer.tables
+            page = answer.page_token
+            if not page or not answer.tables:
+                return found
 
     def table(self, name: str) -> Any:
         """An open handle; opened once."""
