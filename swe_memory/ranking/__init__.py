@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from swe_memory.ranking.settings import NAMED_FILE, NAMED_PATH, TEXT_HALF, RankingSettings
@@ -89,9 +90,9 @@ class Ranked:
     more_may_help: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Judged:
-    """A hit with its score and what makes it up."""
+    """A hit with its score, the edited path that the issue names, and what removed it."""
 
     hit: ScoredHit
     score: float
@@ -131,49 +132,44 @@ def rank(
     (0: not at all). Rule 1 is applied here too, by id, by equal text and by similar text, whatever the search has removed already.
     """
     judged = _judge(issue, hits, settings)
-    eligible = [one for one in judged if not one.removed and one.score >= settings.threshold]
-    query_words = frozenset(query_terms(issue).split())
-    groups: list[list[tuple[MemoryItem, float]]] = []  # by past issue, best first
-    place: dict[tuple[str, str], int] = {}
+    asked = frozenset(query_terms(issue).split())
+    checked: dict[tuple[str, str], str] = {}
+    groups: dict[tuple[str, ...], list[tuple[MemoryItem, float]]] = {}  # by past issue (or experience, the paper's grain), best first
     best_item: dict[str, MemoryItem] = {}
-    experiences_used = 0
-    for start in range(0, len(eligible), _PAGE):
-        page = eligible[start : start + _PAGE]
-        by_key: dict[str, list[tuple[MemoryItem, float]]] = {one.hit.experience.key: [] for one in page}
-        for item, own in items_of(list(by_key)):
-            if item.provenance.attempt in by_key and _may_use(item, issue, settings):
-                by_key[item.provenance.attempt].append((item, _nearness(item, own, vector, query_words)))
-        for one in page:
-            found = sorted(by_key[one.hit.experience.key], key=_item_order)
-            if not found:
-                continue
-            best_item[one.hit.experience.key] = found[0][0]
+    near_enough = [one for one in judged if not one.removed and one.score >= settings.threshold]
+    for start in range(0, len(near_enough), _PAGE):
+        page: dict[str, _Judged] = {}
+        for one in near_enough[start : start + _PAGE]:
+            # Comparing whole texts costs a millisecond each, so only those that are about to be used are.
             past = one.hit.experience.issue
-            if settings.grain == "experience":
-                if experiences_used < settings.k:
-                    groups.append(found)
-                    experiences_used += 1
-                continue
-            if (past.repo, past.id) in place:
-                groups[place[past.repo, past.id]].extend(found)
-            else:
-                place[past.repo, past.id] = len(groups)
-                groups.append(list(found))
+            if (past.id, past.text) not in checked:
+                checked[past.id, past.text] = same_issue(issue, past)
+            one.removed = checked[past.id, past.text]
+            if not one.removed:
+                page[one.hit.experience.key] = one
+        found: dict[str, list[tuple[MemoryItem, float]]] = {}
+        for item, own in items_of(list(page)) if page else ():
+            if item.provenance.attempt in page and _may_use(item, issue, settings):
+                found.setdefault(item.provenance.attempt, []).append((item, _nearness(item, own, vector, asked)))
+        for key, one in page.items():
+            if key in found:
+                found[key].sort(key=_item_order)
+                best_item[key] = found[key][0][0]
+                past = one.hit.experience.issue
+                groups.setdefault((key,) if settings.grain == "experience" else (past.repo, past.id), []).extend(found[key])
         if len(groups) >= settings.k:
             break
-    if settings.grain == "experience":
-        chosen = [pair for group in groups for pair in group]
-    else:
-        chosen = _deal([sorted(group, key=_item_order) for group in groups], settings.k)
-    satisfied = bool(chosen) and (len(groups) >= settings.k or len(chosen) >= settings.k)
-    # Hits below the threshold were left out on purpose: a deeper search would only bring more of them.
-    cut_off = bool(limit) and len(hits) >= limit and all(one.removed or one.score >= settings.threshold for one in judged)
+    found_in = list(groups.values())
+    chosen = [pair for group in found_in[: settings.k] for pair in group] if settings.grain == "experience" else _deal(found_in, settings.k)
     candidates = tuple(_candidate(one, best_item.get(one.hit.experience.key)) for one in judged)
-    first = next((one for one in eligible if chosen and one.hit.experience.key == chosen[0][0].provenance.attempt), None)
-    reasons = _why(issue, first, chosen, groups) if first else _why_none(judged, eligible, settings)
+    # Where hits fell below the threshold a deeper search would only bring more of them.
+    cut_off = bool(limit) and len(hits) >= limit and all(one.removed or one.score >= settings.threshold for one in judged)
+    more_may_help = cut_off and len(groups) < settings.k
+    if not chosen:
+        return Ranked((), 0.0, candidates, _why_none(judged, settings), more_may_help)
+    first = next(one for one in judged if one.hit.experience.key == chosen[0][0].provenance.attempt)
     items = tuple(item for item, _ in chosen)
-    top = max((one.score for one in eligible if first and _same_issue(one, first)), default=0.0)
-    return Ranked(items, top, candidates, reasons, more_may_help=cut_off and not satisfied)
+    return Ranked(items, first.score, candidates, _why(issue, first, chosen[0], found_in[0]), more_may_help)
 
 
 def find(
@@ -193,33 +189,32 @@ def find(
         limit *= 2
 
 
-def same_issue(issue: Issue, past: Issue, pieces: frozenset[str] | None = None) -> str:
-    """Why ``past`` is the issue itself (rule 1), "" if it is another: same id in the same repository, equal text, or shingle Jaccard of .8 or more."""
+def same_issue(issue: Issue, past: Issue) -> str:
+    """Why ``past`` is the issue itself (rule 1), "" if it is another: same id, equal text, or shingle Jaccard of .8 or more."""
     if issue.id and past.id == issue.id:
         return "same issue"
-    plain = normalise(past.text)
-    if not plain:
+    own, own_pieces = _fingerprint(issue.text)
+    if not own:
         return ""
-    if plain == normalise(issue.text):
+    other, pieces = _fingerprint(past.text)
+    if own == other:
         return "same text"
-    if jaccard(shingles(issue.text) if pieces is None else pieces, shingles(past.text)) >= SAME_TEXT:
-        return "nearly the same text"
-    return ""
+    return "nearly the same text" if jaccard(own_pieces, pieces) >= SAME_TEXT else ""
+
+
+@lru_cache(maxsize=32)
+def _fingerprint(text: str) -> tuple[str, frozenset[str]]:
+    return normalise(text), shingles(text)
 
 
 def _judge(issue: Issue, hits: Sequence[ScoredHit], settings: RankingSettings) -> list[_Judged]:
     named = named_places(issue.text)
-    pieces = shingles(issue.text)
-    verdicts: dict[tuple[str, str, str], str] = {}
     judged: list[_Judged] = []
     for hit in hits:
         past = hit.experience.issue
-        identity = (past.repo, past.id, past.text)
         removed = hit.removed
-        if not removed:
-            if identity not in verdicts:
-                verdicts[identity] = same_issue(issue, past, pieces)
-            removed = verdicts[identity]
+        if not removed and past.id == issue.id and issue.id:
+            removed = "same issue"
         if not removed and settings.other_repos and past.repo == issue.repo:
             removed = "same repository"
         total, path = score(issue, hit, settings, named)
@@ -227,11 +222,6 @@ def _judge(issue: Issue, hits: Sequence[ScoredHit], settings: RankingSettings) -
     # Equal scores (two attempts at one issue): the surer verdict, then the newer, then the key, so that the order never depends on the search's.
     judged.sort(key=lambda one: (-one.score, -_trust(one.hit.experience), -one.hit.experience.added, one.hit.experience.key))
     return judged
-
-
-def _same_issue(left: _Judged, right: _Judged) -> bool:
-    a, b = left.hit.experience.issue, right.hit.experience.issue
-    return (a.repo, a.id) == (b.repo, b.id)
 
 
 def _trust(experience: Experience) -> float:
@@ -273,8 +263,9 @@ def _item_order(pair: tuple[MemoryItem, float]) -> tuple[float, bool, str]:
     return (-near, item.reach != "repository", item.id)
 
 
-def _deal(groups: list[list[tuple[MemoryItem, float]]], k: int) -> list[tuple[MemoryItem, float]]:
+def _deal(groups: Sequence[Sequence[tuple[MemoryItem, float]]], k: int) -> list[tuple[MemoryItem, float]]:
     """One from each past issue before a second from any, so that k items are k lessons. An item that says the same as one chosen already is passed over."""
+    groups = [sorted(group, key=_item_order) for group in groups]
     chosen: list[tuple[MemoryItem, float]] = []
     said: set[str] = set()
     for depth in range(max((len(group) for group in groups), default=0)):
@@ -304,11 +295,8 @@ def _candidate(one: _Judged, item: MemoryItem | None) -> Candidate:
     )
 
 
-def _why(
-    issue: Issue, first: _Judged, chosen: list[tuple[MemoryItem, float]], groups: list[list[tuple[MemoryItem, float]]]
-) -> tuple[str, ...]:
+def _why(issue: Issue, first: _Judged, chosen: tuple[MemoryItem, float], rivals: list[tuple[MemoryItem, float]]) -> tuple[str, ...]:
     past, hit = first.hit.experience, first.hit
-    item, near = chosen[0]
     where = "same repository" if past.issue.repo == issue.repo else f"another repository ({past.issue.repo}), a lesson without names"
     reasons = [f"{where}: learned from {past.issue.id}, {_quoted(past.issue.title)}"]
     if hit.cosine is not None:
@@ -323,24 +311,22 @@ def _why(
         reasons.append(f"the issue uses names of what that attempt edited{what}: BM25 {hit.path_score:.0f}")
     how = {"resolved": "resolved the issue", "unresolved": "did not resolve the issue"}.get(past.verdict.outcome, "ended unknown")
     reasons.append(f"that attempt {how}, says {_source(past)}")
-    rivals = len(next((group for group in groups if any(other.id == item.id for other, _ in group)), []))
-    if rivals > 1:
-        reasons.append(f"of {rivals} items learned there, this one is nearest to the issue ({near:.2f})")
+    if len(rivals) > 1:
+        reasons.append(f"of {len(rivals)} items learned there, this one is nearest to the issue ({chosen[1]:.2f})")
     return tuple(reasons)
 
 
-def _why_none(judged: list[_Judged], eligible: list[_Judged], settings: RankingSettings) -> tuple[str, ...]:
-    free = [one for one in judged if not one.removed]
+def _why_none(judged: list[_Judged], settings: RankingSettings) -> tuple[str, ...]:
     if not judged:
         return ("the bank holds nothing that could be compared with this issue",)
+    free = [one for one in judged if not one.removed]
     if not free:
         return (f"everything near was removed: {_counted(one.removed for one in judged)}",)
-    if not eligible:
-        best = free[0]
-        return (
-            f"nothing is near enough: the best, {best.hit.experience.issue.id}, scores {best.score:.2f}, below the threshold {settings.threshold:g}",
-        )
-    return (f"the {len(eligible)} nearest past attempts left no item that may be used in this repository",)
+    best = free[0]
+    if best.score < settings.threshold:
+        name = best.hit.experience.issue.id
+        return (f"nothing is near enough: the best, {name}, scores {best.score:.2f}, below the threshold {settings.threshold:g}",)
+    return ("the past attempts that are near enough left no item that may be used here",)
 
 
 def _counted(reasons: Iterable[str]) -> str:

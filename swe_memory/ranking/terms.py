@@ -14,7 +14,7 @@ from swe_memory.records import Issue
 # An issue of 1 MB must not cost more than one of a few pages: what matters for finding its like stands at the beginning.
 MAX_CHARS = 20_000
 # Two texts are compared for being the same over this much of them; beyond it a difference does not make another issue.
-MAX_SHINGLED_CHARS = 200_000
+MAX_SHINGLED_CHARS = 50_000
 SHINGLE = 5
 SAME_TEXT = 0.8
 
