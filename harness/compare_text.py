@@ -1,0 +1,78 @@
+"""A comparison as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def render(result: Mapping[str, Any], *, items: int = 5, width: int = 110) -> str:
+    """The comparison (the shape of :func:`harness.compare.comparison`) in tables and sentences; ``items`` is how many most used items are listed."""
+    lines = [
+        f"{result['run']}: {result['issues_planned']} issues of {result['dataset']['name']}, agent {result['agent']}, "
+        f"protocol {result['protocol']}, call limit {result['call_limit']}",
+        "",
+        *table(
+            ["arm", "resolved", "rate", "95 % (Wilson)", "mean calls", "limit hits", "recalled", "infra"],
+            [_arm(arm) for arm in result["arms"]],
+        ),
+        "",
+        *table(
+            ["issue", *(heading for arm in result["arms"] for heading in (arm["arm"], "calls")), "recalled item (score)"],
+            _issues(result),
+            width,
+        ),
+    ]
+    if result["items"]:
+        lines += [
+            "",
+            "Most used items",
+            *table(["uses", "resolved", "item", "learned from"], [_item(i) for i in result["items"][:items]], width),
+        ]
+    lines += ["", *result["sentences"]]
+    lines += [f"warning: {problem}" for problem in result["problems"]]
+    return "\n".join(lines)
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int = 110) -> list[str]:
+    """Columns padded to their widest cell; the last one is cut so that lines stay within ``width`` where that leaves it 20 characters."""
+    widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
+    room = max(20, width - sum(widths[:-1]) - 2 * (len(widths) - 1))
+    shown = []
+    for row in (headings, ["-" * min(w, room) for w in widths], *rows):
+        last = row[-1] if len(row[-1]) <= room else row[-1][: room - 1] + "…"
+        shown.append("  ".join([*(cell.ljust(w) for cell, w in zip(row[:-1], widths[:-1], strict=True)), last]).rstrip())
+    return shown
+
+
+def _arm(arm: Mapping[str, Any]) -> list[str]:
+    some = arm["graded"] > 0
+    return [
+        arm["arm"],
+        f"{arm['resolved']}/{arm['graded']}",
+        f"{arm['rate']:.3f}" if some else "none graded",
+        f"{arm['low']:.2f}-{arm['high']:.2f}" if some else "",
+        f"{arm['mean_calls']:.1f}" if some else "",
+        str(arm["limit_hits"]),
+        str(arm["recalled"]),
+        str(len(arm["infra"])),
+    ]
+
+
+def _issues(result: Mapping[str, Any]) -> list[list[str]]:
+    rows = []
+    for issue in result["issues"]:
+        cells, recalled = [issue["issue"]], ""
+        for arm in result["arms"]:
+            found = issue["arms"][arm["arm"]]
+            cells.append({True: "resolved", False: "-", None: found["state"]}[found["resolved"]])
+            cells.append("" if found["calls"] is None else str(found["calls"]))
+            if found.get("item"):
+                recalled = f"{found['recalled']} ({found['score']:.2f})"
+        rows.append([*cells, recalled])
+    return rows
+
+
+def _item(item: Mapping[str, Any]) -> list[str]:
+    title = item["title"] if len(item["title"]) <= 70 else item["title"][:69] + "…"
+    return [str(item["uses"]), str(item["resolved"]), title, item["learned_from"]]

@@ -1,0 +1,44 @@
+"""``swe-memory demo``: the bundled bench, an agent without a language model, without and with memory, on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.running import run_command
+from swe_memory.errors import UsageError
+
+INTRODUCTION = """A program without a language model fixes the issues of the bundled bench, once without memory and once with a bank that grows from
+issue to issue. It tries edit templates, and a recalled item changes only the order in which it tries them. It is here to show the instrument
+at work with a cheap agent; what comes out says nothing about language models."""
+
+
+def demo_command(out: Path, *, workers: int = 2, as_json: bool = False) -> tuple[int, str]:
+    """Run the demo in ``out``, or go on with one that was stopped; (exit code, what to print)."""
+    if not as_json:
+        click.echo(INTRODUCTION + "\n", err=True)
+    resume = (out / "experiment.json").is_file()
+    try:
+        code, shown = run_command(
+            out=out, workers=workers, resume=resume, as_json=as_json, dataset="minibench", arms=("none", "reasoningbank")
+        )
+    except UsageError as error:
+        if resume:
+            raise UsageError(error.what, f"Remove {out}, or give the demo another folder with --out.") from error
+        raise
+    return code, shown if as_json else f"{shown}\n\n{next_steps(out)}"
+
+
+def next_steps(out: Path) -> str:
+    """What to type next."""
+    bank = out / "reasoningbank" / "1-1" / "bank.lance"
+    return "\n".join(
+        [
+            "What to type next",
+            f"  swe-memory items list --bank {bank}     what was learned",
+            f"  swe-memory compare {out} --json          everything above, for a program",
+            "  swe-memory learn FOLDER --bank my.lance   learn from your own agent's attempts",
+            "  swe-memory recall --bank my.lance --repo OWNER/NAME issue.md",
+        ]
+    )
