@@ -20,12 +20,22 @@ from typing import Any
 
 from swe_memory.errors import TrajectoryError, UsageError
 from swe_memory.records import Trajectory
-from swe_memory.trajectories.messages import first_user_text, is_message, read_messages
+from swe_memory.trajectories.messages import is_message, read_messages
 from swe_memory.trajectories.reading import MAX_FILE_BYTES, parse_json, plain_text, read_bytes
-from swe_memory.trajectories.sweagent import read_swe_agent, task_of
+from swe_memory.trajectories.sweagent import read_swe_agent
 from swe_memory.trajectories.task import issue_text
 
-__all__ = ["FORMATS", "MAX_FILE_BYTES", "detect_format", "instance_id_of", "issue_text", "load_trajectory", "task_text"]
+__all__ = [
+    "FORMATS",
+    "MAX_FILE_BYTES",
+    "detect_format",
+    "instance_id_of",
+    "issue_text",
+    "load_trajectory",
+    "parse_json",
+    "plain_text",
+    "read_bytes",
+]
 
 FORMATS: tuple[str, ...] = ("mini-swe-agent-1", "mini-swe-agent-1.1", "messages", "swe-agent")
 
@@ -107,15 +117,6 @@ def instance_id_of(data: object, file: Path | None) -> str:
         return ""
     suffix = next((s for s in SUFFIXES if file.name.endswith(s)), file.suffix)
     return file.name[: len(file.name) - len(suffix)] if suffix else file.name
-
-
-def task_text(data: object) -> str:
-    """The task as the agent saw it, without building the steps."""
-    if isinstance(data, list):
-        return first_user_text(data)
-    if isinstance(data, Mapping):
-        return first_user_text(data["messages"]) if isinstance(data.get("messages"), list) else task_of(data)
-    return ""
 
 
 def _describe(data: object) -> str:

@@ -74,7 +74,9 @@ def read_messages(messages: Sequence[object], info: Mapping[str, Any], name: str
 
 def is_message(value: object) -> bool:
     """Whether this looks like a chat message of any of the shapes read here."""
-    return isinstance(value, Mapping) and (isinstance(value.get("role"), str) or value.get("object") == "response" or "type" in value)
+    return isinstance(value, Mapping) and (
+        isinstance(value.get("role"), str) or value.get("object") == "response" or value.get("type") in ("message", "function_call_output")
+    )
 
 
 def first_user_text(messages: Sequence[object]) -> str:
