@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
@@ -338,7 +338,7 @@ def _counted(reasons: Iterable[str]) -> str:
 
 def _shared_terms(issue: Issue, past: Experience) -> list[str]:
     """Up to four names that both have, longest first: long ones say most."""
-    asked = set(query_terms(replace(issue, text=issue.text[:20_000])).split())
+    asked = set(query_terms(issue).split())
     shared = {term for term in where_terms(past.paths, past.symbols).split() if term in asked and "/" not in term and len(term) > 3}
     return sorted(shared, key=lambda term: (-len(term), term))[:4]
 

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from swe_memory.records import Issue
@@ -106,6 +107,7 @@ def where_terms(paths: Iterable[str], symbols: Iterable[str]) -> str:
     return " ".join(terms)
 
 
+@lru_cache(maxsize=32)  # asked for several times in one recall
 def query_terms(issue: Issue) -> str:
     """What is searched for in the terms of past attempts, repeated by weight: title three times, text, identifiers once more, paths as bigrams.
 
