@@ -161,9 +161,13 @@ class MemoryBank:
                 f"the issue {issue.id or '(no id)'} has no text, so there is nothing to compare with", "Give its title and description."
             )
         store, embedder = self._workspace.store, self._workspace.embedder
-        version = store.state(at).seq
+        head = store.refresh()
+        version = store.state(head if at is None else at).seq
+        vector = None
+        if embedder is not None and store.identity.dimension:
+            self._workspace.check_embedder()  # another process may have re-embedded the bank since it was opened
+            vector = intake.query_vector(issue, embedder)
         guard = self._guard(issue, settings)
-        vector = intake.query_vector(issue, embedder) if embedder is not None and store.identity.dimension else None
         terms = ranking.query_terms(issue)
         found = ranking.find(
             issue,

@@ -113,7 +113,7 @@ def learn_many(
         from swe_memory.extract.rules import RulesExtractor
 
         extractor = RulesExtractor()
-    run = _Run(workspace, extractor, session or workspace.new_id())
+    run = _Run(workspace, extractor, session or workspace.fresh_id())
     failures: list[Failure] = []
 
     def flush() -> None:
@@ -274,7 +274,7 @@ def _commit(run: _Run) -> list[Learned]:
         while True:
             generation = store.state().generation
             workspace.check_embedder()
-            txn = workspace.new_id()
+            txn = workspace.fresh_id()
             kind: Kind = "learn" if ready else "use"
             batch = Batch(vectors, uses=uses)
             try:

@@ -180,7 +180,7 @@ def undo(workspace: Workspace, session: str | None = None) -> UndoReport:
         what = "is taken back already" if known else "is not in the bank"
         raise UsageError(f"the session {session} {what}", "See `swe-memory bank undo --list`.")
     counts = (len(before.experiences), len(before.items))
-    redo = workspace.new_id()
+    redo = workspace.fresh_id()
     version = _commit(workspace, "undo", {"session": session, "commits": targets}, redo)
     after = store.state(version)
     return UndoReport(session, counts[0] - len(after.experiences), counts[1] - len(after.items), redo)
@@ -188,7 +188,7 @@ def undo(workspace: Workspace, session: str | None = None) -> UndoReport:
 
 def _commit(workspace: Workspace, kind: Kind, payload: Mapping[str, Any], session: str | None = None) -> int:
     """A commit without rows."""
-    store, txn = workspace.store, workspace.new_id()
+    store, txn = workspace.store, workspace.fresh_id()
     while True:
         try:
             generation = store.state().generation
@@ -274,7 +274,7 @@ def edit(
         generation = store.state().generation
         workspace.check_embedder()
         vector = None if workspace.embedder is None else workspace.embedder.documents([new.text])[0]
-        txn = workspace.new_id()
+        txn = workspace.fresh_id()
         try:
             version = store.learn(
                 "edit", Batch(items=(NewItem(new, vector),)), txn=txn, session=txn, at=workspace.clock(), generation=generation
@@ -304,7 +304,7 @@ def reembed(workspace: Workspace, embedder: Vectors | None, progress: Callable[[
     identity = identity_of(embedder)
     target = store.new_generation(identity, workspace.clock())
     copied: set[str] = set()
-    txn = workspace.new_id()
+    txn = workspace.fresh_id()
     while True:
         head = store.refresh()
         if store.log.state.generation != source:

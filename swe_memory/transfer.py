@@ -296,7 +296,7 @@ def _bounded(source: IO[str]) -> Iterator[str]:
 def _import(workspace: Workspace, found: _File, session: str | None) -> ImportReport:
     workspace.check_writable()
     workspace.check_embedder()
-    store, session = workspace.store, session or workspace.new_id()
+    store, session = workspace.store, session or workspace.fresh_id()
     state = store.state()
     known, taken = set(state.experiences), set(state.items)
     new = [found.experiences[key] for key in sorted(found.experiences) if key not in known]
@@ -325,7 +325,7 @@ def _commit(workspace: Workspace, ready: list[Ready], session: str) -> list[Read
     while True:
         generation = store.state().generation
         workspace.check_embedder()
-        txn = workspace.new_id()
+        txn = workspace.fresh_id()
         try:
             version = store.learn("import", Batch(vectors), txn=txn, session=session, at=workspace.clock(), generation=generation)
         except GenerationChanged:
@@ -346,7 +346,7 @@ def _import_uses(workspace: Workspace, found: _File, session: str) -> int:
     while new:
         try:
             generation = store.state().generation
-            store.learn("use", Batch(uses=new), txn=workspace.new_id(), session=session, at=workspace.clock(), generation=generation)
+            store.learn("use", Batch(uses=new), txn=workspace.fresh_id(), session=session, at=workspace.clock(), generation=generation)
             break
         except GenerationChanged:
             continue

@@ -162,6 +162,7 @@ class Log:
     def __init__(self) -> None:
         self.commits: list[Commit] = []
         self.by_txn: dict[str, Commit] = {}
+        self.sessions: set[str] = set()
         self.state = State()
         self._past: dict[int, State] = {}
 
@@ -177,6 +178,7 @@ class Log:
                 raise ValueError(f"commit {commit.seq} follows {self.head}")
             self.commits.append(commit)
             self.by_txn[commit.txn] = commit
+            self.sessions.add(commit.session)
         if any(commit.kind == "undo" for commit in commits):
             self.state = fold(self.commits)
             return

@@ -37,6 +37,13 @@ class Workspace:
     clock: Callable[[], datetime]
     new_id: Callable[[], str]
 
+    def fresh_id(self) -> str:
+        """A new name that no transaction or session of the bank has: also where ``new_id`` starts again from the same names each time."""
+        log = self.store.log
+        while (name := self.new_id()) in log.by_txn or name in log.sessions:
+            pass
+        return name
+
     def check_writable(self) -> None:
         """Raise BankError where the bank was opened for reading only."""
         if self.store.tables.read_only:
