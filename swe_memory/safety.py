@@ -95,11 +95,11 @@ _OWN: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("github-token", ("github_pat_",), r"github_pat_\w{22,}"),
     ("google-key", ("aiza", "gocspx-", "ya29."), r"AIza[\w-]{35,}|GOCSPX-[\w-]{20,}|ya29\.[\w-]{20,}"),
     ("jwt", ("eyj",), r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{2,}(?:\.[\w-]*)?"),
-    ("npm-token", ("npm_",), r"(?<!\w)npm_[A-Za-z0-9]{36,}"),
+    ("npm-token", ("npm_",), r"(?<![\w-])npm_[A-Za-z0-9]{36,}"),
     ("npm-token", (":_authtoken",), r":_authToken\s{0,2}=\s{0,4}[\"']?([\w-]{16,})"),
-    ("pypi-token", ("pypi-",), r"(?<!\w)pypi-[\w-]{50,}"),
-    ("slack-token", ("xox", "xapp-", "xwfp-"), r"(?<!\w)(?:xox[a-z]|xapp|xwfp)-[\w.-]{20,}"),
-    ("stripe-key", ("k_test_", "k_live_", "whsec_"), r"(?<![A-Za-z0-9])(?:[rs]k_(?:test|live)_[A-Za-z0-9]{10,}|whsec_[\w+/=]{20,})"),
+    ("pypi-token", ("pypi-",), r"(?<![\w-])pypi-[\w-]{50,}"),
+    ("slack-token", ("xox", "xapp-", "xwfp-"), r"(?<![\w-])(?:xox[a-z]|xapp|xwfp)-[\w.-]{20,}"),
+    ("stripe-key", ("k_test_", "k_live_", "whsec_"), r"(?<![\w-])(?:[rs]k_(?:test|live)_[A-Za-z0-9]{10,}|whsec_[\w+/=]{20,})"),
     ("aws-secret", ("secret",), r"(?i)aws_?secret_?(?:access_?)?key[\"']?\s{0,4}[:=]\s{0,4}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"),
     ("aws-session-token", ("session",), r"(?i)aws_?session_?token[\"']?\s{0,4}[:=]\s{0,4}[\"']?([A-Za-z0-9/+=]{60,})"),
     ("azure-secret", ("sharedaccesskey=",), r"(?i)SharedAccessKey=([A-Za-z0-9+/=]{40,})"),
@@ -126,6 +126,11 @@ _OWN: tuple[tuple[str, tuple[str, ...], str], ...] = (
 _TAIL = re.compile(r"[\w-]*")
 
 
+_NOT_INSIDE_A_WORD = r"(?<![\w-])"
+# The "n" of a line end written as \n (outputs quoted in JSON or repr) is not part of a word either.
+_START = r"(?:(?<![\w-])|(?<=\\[nrt]))"
+
+
 @cache
 def _detectors() -> tuple[_Detector, ...]:
     found: list[_Detector] = []
@@ -134,7 +139,7 @@ def _detectors() -> tuple[_Detector, ...]:
         found.append(_Detector(kind, hints, tuple(plugin.denylist), group))
     is_jwt = import_module("detect_secrets.plugins.jwt").JwtTokenDetector.is_formally_valid
     for kind, hints, pattern in _OWN:
-        compiled = re.compile(pattern)
+        compiled = re.compile(pattern.replace(_NOT_INSIDE_A_WORD, _START))
         found.append(_Detector(kind, hints, (compiled,), 1 if compiled.groups else 0, is_jwt if kind == "jwt" else None))
     return tuple(found)
 

@@ -48,7 +48,12 @@ SECRETS = {
 }  # fmt: skip
 
 
-@given(st.data(), st.text(max_size=30), st.text(max_size=30), st.sampled_from(['"{}"', "'{}'", " {} ", "={}\n", "\n{}\n", "({})", ": {},"]))
+@given(
+    st.data(),
+    st.text(max_size=30),
+    st.text(max_size=30),
+    st.sampled_from(['"{}"', "\\n{}\\n", "'{}'", " {} ", "={}\n", "\n{}\n", "({})", ": {},"]),
+)
 def test_a_planted_secret_never_survives(data: st.DataObject, before: str, after: str, around: str) -> None:
     kind = data.draw(st.sampled_from(sorted(SECRETS)))
     secret = data.draw(SECRETS[kind])
