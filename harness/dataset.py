@@ -11,12 +11,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from swe_memory.errors import UsageError
 from swe_memory.records import Issue
+from swe_memory.sources import issue_from_row
 
 MINIBENCH = "minibench"
 _LATER = {"verified", "lite", "full", "swe-bench", "swe-bench_verified", "swe-bench_lite", "multimodal"}
@@ -145,8 +145,12 @@ def instance_from_row(
     )
     if not grading.fail_to_pass:
         raise UsageError(f"{identity}: FAIL_TO_PASS is empty, so nothing could show that the issue is resolved", "Name at least one test.")
+    try:
+        issue = issue_from_row(row)
+    except UsageError as error:
+        raise UsageError(f"{identity}: {error.what}", error.hint) from None
     return Instance(
-        issue=Issue(row["instance_id"], row["repo"], row["problem_statement"], row["base_commit"], _time(row.get("created_at"), identity)),
+        issue=issue,
         grading=grading,
         version=row["version"],
         environment_setup_commit=str(row.get("environment_setup_commit") or ""),
@@ -189,19 +193,6 @@ def _names(value: Any, identity: str, column: str) -> tuple[str, ...]:
     if not isinstance(value, Sequence) or not all(isinstance(name, str) for name in value):
         raise UsageError(f"{identity}: {column} is not a list of test names", 'Write it as ["test one", "test two"].')
     return tuple(value)
-
-
-def _time(value: Any, identity: str) -> datetime | None:
-    if value is None or value == "":
-        return None
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError as error:
-            raise UsageError(f"{identity}: created_at is {value!r}", "Write it as 2024-05-01T12:00:00Z.") from error
-    if not isinstance(value, datetime):
-        raise UsageError(f"{identity}: created_at is {type(value).__name__}, not a time", "Write it as 2024-05-01T12:00:00Z.")
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 def _clone(repositories: Path | None, repo: str) -> Path | None:
