@@ -37,6 +37,10 @@ _WAIVED = re.compile(
     r"(?:was|were|is|are|been) (?:already )?failing before|environment (?:issue|problem)|can(?:'t| safely)? ignore",
     re.IGNORECASE,
 )
+_REREADS = re.compile(
+    r"\b(?:PR|issue|description|ticket|task|report|user|reporter) (?:says|said|mentions?|asks?|suggests?|wants?|states?|describes?|claims?)\b",
+    re.IGNORECASE,
+)
 _DOUBT = re.compile(r"\b(?:wait|hmm|strange|confus\w+|weird|unexpected\w*|actually)\b", re.IGNORECASE)
 
 
@@ -198,6 +202,16 @@ class Signals:
     def doubts(self) -> int:
         """How often a thought stopped to wonder: wait, strange, actually."""
         return sum(len(_DOUBT.findall(thought_of(step.thought))) for step in self.trajectory.steps)
+
+    @cached_property
+    def rereads(self) -> int:
+        """How often a thought went back to what the issue says: a sign that it can be read in more than one way."""
+        return sum(len(_REREADS.findall(thought_of(step.thought))) for step in self.trajectory.steps)
+
+    @cached_property
+    def output_size(self) -> int:
+        """Characters of output that all commands gave together: how much had to be looked at."""
+        return sum(len(action.output) for step in self.trajectory.steps for action in step.actions)
 
 
 def signals(issue: Issue, trajectory: Trajectory) -> Signals:
