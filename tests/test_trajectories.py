@@ -216,6 +216,7 @@ BAD = {
     "cut in half": (json.dumps(mini1((BLOCK, "out"))).encode()[:400], "cut off"),
     "cut after a comma": (b'{"messages": [],', "cut off"),
     "cut in a literal": (b'{"a": tru', "cut off"),
+    "cut in a number": (b'{"cost": 0.', "cut off"),
     "empty": (b" \n", "is empty"),
     "not UTF-8": ('{"messages": "café"}'.encode("latin-1"), "not UTF-8"),
     "not JSON": (b'{"messages": [1, 2] oops}', "is not JSON"),

@@ -106,5 +106,8 @@ def cut_off(text: str, error: json.JSONDecodeError) -> bool:
 
 
 def _ends_in_a_fragment(rest: str) -> bool:
-    """Whether what is left is the beginning of a literal, a number or an escape: "tru", "-", '"\\u00'."""
-    return len(rest) < 8 and re.fullmatch(r'\s*(t(r(u)?)?|f(a(l(s)?)?)?|n(u(l)?)?|-|\\?(u[0-9a-fA-F]{0,3})?"?)\s*', rest) is not None
+    """Whether what is left is the beginning of a literal, a number or an escape: "tru", "-", ".", '"\\u00'."""
+    return (
+        len(rest) < 8
+        and re.fullmatch(r'\s*(t(r(u)?)?|f(a(l(s)?)?)?|n(u(l)?)?|-|\.|\.?\d*[eE][+-]?|\\?(u[0-9a-fA-F]{0,3})?"?)\s*', rest) is not None
+    )
