@@ -156,15 +156,17 @@ class LocalEnvironment:
         for pid in strays:
             _kill(pid, signal.SIGTERM)
         until = time.monotonic() + _GRACE
-        while time.monotonic() < until:
-            process.poll()  # reaps the shell: as a zombie it would keep its group alive
-            if not _group_alive(group) and not any(_alive(pid) for pid in strays):
-                break
+        while time.monotonic() < until and self._running(process, cookie):
             time.sleep(0.01)
         _signal(group, signal.SIGKILL)
         for pid in strays:
             _kill(pid, signal.SIGKILL)
         process.wait()
+
+    def _running(self, process: subprocess.Popen[bytes], cookie: str) -> bool:
+        """Whether anything of the command is left. A zombie has no environment, so one that nobody reaps does not count."""
+        process.poll()
+        return bool(self._marked(cookie)) if Path("/proc/self/environ").exists() else _group_alive(process.pid)
 
     def _marked(self, cookie: str) -> list[int]:
         """Processes whose cookie starts with ``cookie``; [] where there is no /proc."""
@@ -226,16 +228,6 @@ def _session_of(pid: int) -> int:
 def _group_alive(group: int) -> bool:
     try:
         os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:

@@ -1,0 +1,194 @@
+"""The local environment: limits, isolation and output, with real processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.environments import Environment
+from harness.environments.bounded import BoundedOutput
+from harness.environments.local import LocalEnvironment
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[LocalEnvironment]:
+    (tmp_path / "repo").mkdir()
+    with LocalEnvironment(tmp_path / "repo", timeout=30) as environment:
+        yield environment
+
+
+def alive(pid: int) -> bool:
+    """Whether the process still runs (a zombie does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(pid: int, seconds: float = 10) -> bool:
+    until = time.monotonic() + seconds
+    while alive(pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not alive(pid)
+
+
+def test_it_is_an_environment(environment: LocalEnvironment) -> None:
+    as_protocol: Environment = environment
+    execution = as_protocol.execute("echo out; echo err >&2; exit 3")
+    assert (execution.output, execution.returncode, execution.timed_out) == ("out\nerr\n", 3, False)
+
+
+def test_commands_run_in_the_working_directory_with_bash(environment: LocalEnvironment) -> None:
+    assert environment.execute("[[ -n $BASH_VERSION ]] && pwd -P").output.strip() == str(environment.workdir.resolve())
+    environment.execute("echo 1 > file")
+    assert (environment.workdir / "file").read_text(encoding="utf-8") == "1\n"
+
+
+def test_secrets_of_the_caller_are_not_passed_on(environment: LocalEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (
+        "ANTHROPIC_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "GH_TOKEN",
+        "SSH_AUTH_SOCK",
+        "MY_OWN",
+        "GIT_DIR",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+    ):
+        monkeypatch.setenv(name, "CANARY-SECRET")
+    assert "CANARY" not in environment.execute("env; cat /proc/self/environ | tr '\\0' '\\n'").output
+    with LocalEnvironment(tmp_path, variables={"MY_OWN": "given"}) as other:
+        assert other.execute("echo $MY_OWN").output == "given\n"
+        assert "CANARY" not in other.execute("env").output
+
+
+def test_home_and_temporary_folder_are_its_own_and_go_with_it(tmp_path: Path) -> None:
+    environment = LocalEnvironment(tmp_path)
+    home, folder = environment.execute("touch ~/x $TMPDIR/y; echo $HOME; echo $TMPDIR").output.split()
+    assert home != os.environ.get("HOME")
+    assert Path(home, "x").is_file()
+    assert Path(folder, "y").is_file()
+    environment.close()
+    assert not Path(home).exists()
+    assert not Path(folder).exists()
+    environment.close()
+
+
+def test_python_is_the_running_interpreter_and_deterministic(environment: LocalEnvironment) -> None:
+    code = "import sys, pytest; print(sys.prefix, sys.flags.hash_randomization, sys.dont_write_bytecode, sys.stdout.encoding)"
+    for name in ("python", "python3"):
+        assert environment.execute(f"{name} -c '{code}'").output.split() == [sys.prefix, "0", "True", "utf-8"]
+
+
+def test_nothing_can_be_read_from_standard_input(environment: LocalEnvironment) -> None:
+    assert environment.execute("cat; read line; echo $?").output == "1\n"
+
+
+def test_a_time_limit_ends_the_command_and_its_children(environment: LocalEnvironment) -> None:
+    execution = environment.execute("echo before; sleep 600 & echo $!; sleep 600", timeout=0.3)
+    assert (execution.returncode, execution.timed_out) == (124, True)
+    first, child = execution.output.split()
+    assert first == "before"
+    assert gone(int(child))
+
+
+def test_a_time_limit_ends_what_ignores_sigterm_and_what_left_the_group(environment: LocalEnvironment) -> None:
+    command = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & while :; do sleep 1; done"
+    execution = environment.execute(command, timeout=0.5)
+    assert execution.timed_out
+    assert gone(int(execution.output.split()[0]))
+
+
+def test_a_command_may_clean_up_when_its_time_is_over(environment: LocalEnvironment) -> None:
+    execution = environment.execute("trap 'echo cleaned > done; exit' TERM; sleep 600 & wait", timeout=0.3)
+    assert execution.timed_out
+    assert (environment.workdir / "done").read_text(encoding="utf-8") == "cleaned\n"
+
+
+def test_a_background_child_that_holds_the_output_does_not_hold_up_the_command(tmp_path: Path) -> None:
+    environment = LocalEnvironment(tmp_path, timeout=60)
+    execution = environment.execute("sleep 600 & echo $!")
+    assert (execution.returncode, execution.timed_out) == (0, False)
+    child = int(execution.output)
+    assert alive(child)
+    assert environment.execute("echo next").output == "next\n"
+    assert alive(child)
+    environment.close()
+    assert gone(child)
+
+
+def test_a_daemon_in_a_session_of_its_own_ends_with_the_environment(tmp_path: Path) -> None:
+    environment = LocalEnvironment(tmp_path)
+    environment.execute("setsid sh -c 'echo $$ > daemon; exec sleep 600' > /dev/null 2>&1 & until [ -s daemon ]; do sleep .01; done")
+    child = int((tmp_path / "daemon").read_text(encoding="utf-8"))
+    assert alive(child)
+    environment.close()
+    assert gone(child)
+
+
+def test_a_command_that_closes_its_output_is_waited_for_and_limited(environment: LocalEnvironment) -> None:
+    assert environment.execute("exec >&- 2>&-; sleep .2; exit 4").returncode == 4
+    execution = environment.execute("echo x; exec >&- 2>&-; sleep 600", timeout=0.3)
+    assert (execution.output, execution.returncode, execution.timed_out) == ("x\n", 124, True)
+
+
+def test_output_without_end_stays_within_its_bounds(tmp_path: Path) -> None:
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with LocalEnvironment(tmp_path, timeout=60, output_limit=10_000) as environment:
+        execution = environment.execute("echo first; head -c 300000000 /dev/zero | tr '\\0' x; echo; echo last")
+    assert execution.returncode == 0
+    assert execution.output.startswith("first\nxxx")
+    assert execution.output.endswith("xxx\nlast\n")
+    assert "bytes of output left out" in execution.output
+    assert len(execution.output) < 10_200
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB; the output is 300 MB
+
+
+def test_a_flood_of_output_does_not_outrun_the_time_limit(environment: LocalEnvironment) -> None:
+    execution = environment.execute("yes", timeout=0.3)
+    assert execution.timed_out
+    assert execution.output.startswith("y\ny\n")
+
+
+def test_what_is_not_utf_8_is_replaced(environment: LocalEnvironment) -> None:
+    assert environment.execute(r"printf 'caf\xe9 \xc3\xbc\n'").output == "caf\ufffd ü\n"
+
+
+def test_long_and_odd_commands_run(environment: LocalEnvironment) -> None:
+    text = "x" * 2_000_000
+    assert environment.execute(f"cat > big <<'END'\n{text}\nEND\nwc -c < big").output.strip() == "2000001"
+    assert environment.execute("echo 'ü' \\\n; echo two").output == "ü\ntwo\n"
+    assert environment.execute("").returncode == 0
+    assert environment.execute("a\0b").returncode == 126
+    assert environment.execute("no-such-program").returncode == 127
+
+
+def test_a_working_directory_that_is_gone_is_an_outcome_not_a_crash(environment: LocalEnvironment) -> None:
+    environment.execute("rm -rf $PWD")
+    execution = environment.execute("echo here")
+    assert execution.returncode == 127
+    assert "working directory" in execution.output
+
+
+def test_a_signal_is_a_negative_return_code(environment: LocalEnvironment) -> None:
+    assert environment.execute("kill -9 $$").returncode == -9
+
+
+@pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 100, 1000])
+@pytest.mark.parametrize("block", [1, 3, 7, 1000])
+def test_bounded_output_keeps_both_ends(size: int, block: int) -> None:
+    stream = bytes(65 + number % 26 for number in range(size))
+    output = BoundedOutput(10)
+    for start in range(0, size, block):
+        output.add(stream[start : start + block])
+    if size <= 10:
+        assert output.text() == stream.decode()
+    else:
+        assert output.text() == f"{stream[:5].decode()}\n[... {size - 10} bytes of output left out ...]\n{stream[-5:].decode()}"
