@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 K1 = 1.2
 B = 0.3
-# How soon a term that is repeated in the query stops to weigh more. Measured on half of 303 real issues (80 leave-one-out queries, hit@1): growing
-# without bound .49, with k3 = 1 .58. Long issues repeat "model" and "field" fifty times; that says little about where the fault is.
+# How soon a term that is repeated in the query stops to weigh more: long issues say "model" and "field" fifty times, which tells little about where the
+# fault is. Measured on 303 real issues (leave-one-out): mean reciprocal rank .60 without and .69 with it on the half it was chosen on, .63 and .65 on the
+# other half; the first answer was right more often only on the former (.46 and .60; .49 and .49).
 K3 = 1.0
 
 
