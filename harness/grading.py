@@ -259,21 +259,23 @@ def _apply(workdir: Workdir, patch: str, folder: Path) -> str:
     """Apply ``patch`` in the ways that the official harness tries, strictest first; "" or why none of them worked."""
     file = folder / "patch.diff"
     file.write_text(patch, encoding="utf-8", errors="surrogateescape", newline="")
-    first = ""
+    reasons: list[str] = []
     for options in ([], ["--3way"]):
         try:
             git(["apply", *options, str(file.resolve())], cwd=workdir.path)
             return ""
         except GitError as error:
-            first = first or error.stderr.splitlines()[0] if error.stderr else str(error)
+            reasons.append(error.stderr.split("\n")[0] or error.what)
             git(["reset", "--hard", "--quiet", workdir.base_commit], cwd=workdir.path)
             git(["clean", "-fdq"], cwd=workdir.path)
-    if shutil.which("patch") is not None:
+    # patch(1) would follow a path that git refuses.
+    odd = re.search(r"^(?:---|\+\+\+|rename to|copy to) (?:/(?!dev/null)|\S*\.\./|\S*\.git/)", patch, re.MULTILINE)
+    if odd is None and shutil.which("patch") is not None:
         command = ["patch", "--batch", "--forward", "--fuzz=5", "-p1", "--input", str(file.resolve())]
         done = subprocess.run(command, cwd=workdir.path, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         if done.returncode == 0:
             return ""
-    return first
+    return reasons[0]
 
 
 def _flags(instance: Instance, patch: str) -> tuple[str, ...]:
