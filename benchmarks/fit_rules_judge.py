@@ -1,8 +1,9 @@
 """Fit the rules judge again and say how good it is: python benchmarks/fit_rules_judge.py FOLDER [--json]
 
-FOLDER holds attempts with official reports. A seeded split, stratified by outcome, gives 3/5 to fit on and 2/5 to validate on. Printed: the constants for
-FOLDER holds attempts with official reports. A seeded split, stratified by outcome, gives 3/5 to fit on and 2/5 to validate on. Printed: the constants
-repeated 5-fold cross-validation over all attempts (features fixed; they were chosen on the first part, so this is a little kind).
+FOLDER holds attempts with official reports. A seeded split, stratified by outcome, gives 3/5 to fit on and 2/5 to validate on. Printed:
+the constants for ``swe_memory/judge/rules.py`` (fitted on the first part, both outcomes weighing alike), the agreement of the shipped judge on each
+part, and AUROC in 50 times repeated 5-fold cross-validation over all attempts (the features are fixed; they were chosen on the first part, so this
+is a little kind).
 Needs scipy (pip install swe-memory[harness]).
 """
 

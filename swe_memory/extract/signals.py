@@ -252,7 +252,8 @@ def _event(
         )
         for path in part.paths:
             if (
-                part.kind == "edit"
+                ">>" not in part.text  # what is added to was there before
+                and part.kind == "edit"
                 and part.words[0] in {"cat", "tee", "echo", "printf", "cp"}
                 and not any(_same(path, known) for known in paths)
             ):

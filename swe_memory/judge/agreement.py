@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import exp, log, sqrt
+from math import exp, fsum, log, sqrt
 from statistics import NormalDist
 
 from ..records import Verdict
@@ -169,15 +169,15 @@ def auroc(positive: list[float], negative: list[float], level: float = LEVEL) ->
     if not m or not n:
         return None
     low_first, high_first = sorted(negative), sorted(positive)
-    above = [(bisect_left(low_first, x) + bisect_right(low_first, x)) / (2 * n) for x in positive]
-    below = [1 - (bisect_left(high_first, y) + bisect_right(high_first, y)) / (2 * m) for y in negative]
-    value = sum(above) / m
+    above = [(bisect_left(low_first, x) + bisect_right(low_first, x)) / (2 * n) for x in high_first]
+    below = [1 - (bisect_left(high_first, y) + bisect_right(high_first, y)) / (2 * m) for y in low_first]
+    value = fsum(above) / m
     if m < 2 or n < 2:
         return Estimate(value, 0.0, 1.0)
     if value in (0.0, 1.0):
         far = ((1 - level) / 2) ** (1 / min(m, n))
         return Estimate(value, far if value == 1.0 else 0.0, 1.0 if value == 1.0 else 1 - far)
-    variance = sum((v - value) ** 2 for v in above) / (m - 1) / m + sum((v - value) ** 2 for v in below) / (n - 1) / n
+    variance = fsum((v - value) ** 2 for v in above) / (m - 1) / m + fsum((v - value) ** 2 for v in below) / (n - 1) / n
     half = NormalDist().inv_cdf(0.5 + level / 2) * sqrt(variance) / (value * (1 - value))
     middle = log(value / (1 - value))
     return Estimate(value, 1 / (1 + exp(half - middle)), 1 / (1 + exp(-half - middle)))
