@@ -131,14 +131,14 @@ class Grader:
         log.write_text(text, encoding="utf-8", newline="")
         if execution.timed_out:
             return GradeReport(iid, "timed_out", _report(iid, patch, applied=True), f"the tests did not end within {timeout:.0f} s")
-        if re.search(r"^\S*python\S*: No module named pytest\s*$", text, re.MULTILINE):
-            raise InfraError("pytest is not installed for this interpreter", 'Install the extra: pip install "swe-memory[harness]".')
         report = self._ask({"op": "report", "row": dict(instance.grading.row), "patch": patch, "log": str(log)})["report"]
         if report[iid]["infra_failure"]:
             return GradeReport(iid, "infra", report, f"the tests could not run: {report[iid].get('infra_failure_reason', 'unknown')}")
         if report[iid]["resolved"]:
             return GradeReport(iid, "resolved", report, "all hidden tests pass")
         status = report[iid].get("tests_status")
+        if status is None and re.search(r"^\S*python\S*: No module named pytest\s*$", text, re.MULTILINE):
+            raise InfraError("pytest is not installed for this interpreter", 'Install the extra: pip install "swe-memory[harness]".')
         if status is None:
             return GradeReport(iid, "unresolved", report, "the test run left no results that can be read")
         failed = {kind: len(status[kind]["failure"]) for kind in ("FAIL_TO_PASS", "PASS_TO_PASS")}

@@ -7,6 +7,7 @@ request that fails is answered with ``{"error": ...}``. The process ends when it
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -29,6 +30,9 @@ def main() -> None:
     """Serve until standard input ends."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints must not get between the replies
+    with contextlib.suppress(ImportError):  # said again, with its reason, in the answer to the first request
+        import swebench.harness.grading
+        import swebench.harness.utils  # noqa: F401
     for line in sys.stdin:
         try:
             reply = answer(json.loads(line))

@@ -6,6 +6,9 @@ import dataclasses
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +18,7 @@ import pytest
 from harness.dataset import Dataset, Instance, instance_from_row, load_dataset
 from harness.grading import Grader, GradeReport, grade
 from harness.workdir import workdir_for
+from swe_memory.errors import UsageError
 
 IID = "minibench__tabular-3"
 KEYS = {"patch_is_None", "patch_exists", "patch_successfully_applied", "resolved", "infra_failure"}
@@ -148,13 +152,40 @@ def test_a_machine_without_what_the_tests_need_is_an_infra_failure(instance: Ins
     assert done.report[IID]["infra_failure"] is True
 
 
-def test_an_instance_without_a_repository_or_with_an_unknown_parser_is_an_infra_failure(
-    instance: Instance, grader: Grader, tmp_path: Path
-) -> None:
+def test_an_unknown_log_parser_is_an_infra_failure(instance: Instance, grader: Grader, tmp_path: Path) -> None:
     row = {**instance.grading.row, "log_parser": "parse_log_of_nobody"}
     done = grader.grade(instance_from_row(row, repository=instance.repository), instance.grading.patch, workspace=tmp_path)
     assert done.outcome == "infra"
     assert "parse_log_of_nobody" in done.reason
+
+
+def test_an_instance_without_a_repository_is_a_mistake_of_the_caller(instance: Instance, grader: Grader, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no local repository"):
+        grader.grade(instance_from_row(dict(instance.grading.row)), instance.grading.patch, workspace=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_worker_ends_when_the_run_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from harness.grading import Grader; g = Grader(); g.start(); print(g._process.pid, flush=True); time.sleep(600)"
+    )
+    run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent)
+    assert run.stdout is not None
+    worker = int(run.stdout.readline())
+    run.kill()
+    run.communicate()
+    until = time.monotonic() + 60
+    while running(worker) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not running(worker)
+
+
+def running(pid: int) -> bool:
+    """Whether the process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_worker_that_dies_is_replaced(instance: Instance, tmp_path: Path) -> None:

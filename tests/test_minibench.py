@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
@@ -139,7 +139,6 @@ def test_two_builds_give_the_same_commits_whatever_the_user_has_configured(
     monkeypatch.setenv("TZ", "Asia/Kathmandu")
     monkeypatch.setenv("GIT_AUTHOR_NAME", "Somebody")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
-    os.umask(os.umask(0))
     rows = [row for source in SOURCES for row in build_repository(source, tmp_path / source.folder)]
     assert rows_hash(rows) == bench.hash
     assert {row["base_commit"] for row in rows} == {instance.issue.base_commit for instance in bench.instances}
@@ -156,6 +155,13 @@ def test_bench_is_built_once_and_a_second_builder_takes_what_is_there(tmp_path: 
     assert minibench.build(tmp_path) == first
     assert (first / "rows.jsonl").stat().st_mtime_ns == stamp
     assert [path.name for path in tmp_path.iterdir()] == [first.name]
+
+
+def test_builders_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        folders = set(pool.map(lambda _: minibench.build(tmp_path), range(3)))
+    assert len(folders) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name for folder in folders]
 
 
 def test_rows_have_the_columns_and_types_of_the_official_format(bench: Dataset, shared: Path) -> None:
