@@ -9,10 +9,11 @@ from functools import cached_property
 
 from ..patches import edited_symbols, files, hunks, is_test_path
 from ..records import Attempt, ItemDraft, Polarity, Reach
+from .catalogue import Shape, shapes_of
 from .commands import clean_path
 from .names import repository_words
 from .prose import Roles, Statement, abstract, roles_of, statements
-from .shapes import Shape, delta, shapes_of
+from .shapes import delta
 from .signals import Signals, signals, thought_of
 from .testing import Pitfall, TestRun, covering_tests, found_by, pitfalls, test_run, wrong_runners
 from .validate import MAX_TITLE, squeeze

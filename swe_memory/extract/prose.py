@@ -12,25 +12,33 @@ from .signals import Signals, thought_of
 from .validate import sentences, squeeze
 
 _LEAD = re.compile(
-    r"^(?:(?:so|okay|ok|now|ah|aha|oh|yes|great|good|right|wait|thus|therefore|hence|however|but|and|also|then|indeed|well|actually|excellent|perfect|"
-    r"correct|confirmed|basically|specifically|interesting|essentially|in (?:this|that) case|as (?:expected|suspected)|this confirms(?: my suspicion)? that|"
-    r"(?:the|my) (?:output|reproduction script|script|test) (?:confirms|shows|indicates) that|this means(?: that)?|it (?:seems|appears)(?: that)?|i see(?: that)?|"
+    r"^(?:(?:so|okay|ok|now|ah|aha|oh|yes|great|good|right|wait|thus|therefore|hence|however|but|and|also|"
+    r"then|indeed|well|actually|excellent|perfect|"
+    r"correct|confirmed|basically|specifically|interesting|essentially|in (?:this|that) case|as (?:expected|"
+    r"suspected)|this confirms(?: my suspicion)? that|"
+    r"(?:the|my) (?:output|reproduction script|script|test) (?:confirms|shows|indicates) that|this means(?: that)?|"
+    r"it (?:seems|appears)(?: that)?|i see(?: that)?|"
     r"this confirms (?:that )?|(?:the|this) (?:only |root |real |actual |core )?(?:issue|problem|bug|root cause)(?: here)? is (?:\w+ly )?that|"
     r"we can see(?: that)?|note that|one detail)\b\s*[,!.:;-]*\s*)+",
     re.IGNORECASE,
 )
 _CAUSE = re.compile(
-    r"\bbecause\b|\bsince\b|\b(?:issue|problem|bug|error|fault|cause|reason|culprit) (?:is|was|lies|comes|occurs|happens|arises)\b|\bcaus(?:es?|ed|ing)\b|"
-    r"\bdue to\b|\bresults? in\b|\bleads? to\b|\binstead of\b|\bfails? (?:to|when|because|for|if)\b|\bwhich (?:is|means|raises|returns|causes|leads|breaks|ignores)\b|"
-    r"\b(?:does|do|did|is|are|was|were|can)(?:n't| not) (?:\w+ )?(?:called|used|set|handled?|checked?|passed?|defined|included?|escaped?|considered?|accounte?d?|"
+    r"\bbecause\b|\bsince\b|\b(?:issue|problem|bug|error|fault|cause|reason|culprit) (?:is|was|lies|comes|"
+    r"occurs|happens|arises)\b|\bcaus(?:es?|ed|ing)\b|"
+    r"\bdue to\b|\bresults? in\b|\bleads? to\b|\binstead of\b|\bfails? (?:to|when|because|for|if)\b|\bwhich (?:is|"
+    r"means|raises|returns|causes|leads|breaks|ignores)\b|"
+    r"\b(?:does|do|did|is|are|was|were|can)(?:n't| not) (?:\w+ )?(?:called|used|set|handled?|checked?|passed?|"
+    r"defined|included?|escaped?|considered?|accounte?d?|"
     r"updated?|respecte?d?|supporte?d?|implemente?d?|override|return|propagated?|preserved?|add|apply|match|have|exist|inherit)\b|"
-    r"\bonly (?:handles|checks|works|considers|applies|looks|matches|supports)\b|\bassumes?\b|\bexpects?\b|\bignor(?:es|ed|ing)\b|\bwithout (?:checking|considering|handling)\b|"
+    r"\bonly (?:handles|checks|works|considers|applies|looks|matches|supports)\b|\bassumes?\b|\bexpects?\b|"
+    r"\bignor(?:es|ed|ing)\b|\bwithout (?:checking|considering|handling)\b|"
     r"\balways\b|\bmissing\b|\boverwrit\w+|\bmutat\w+",
     re.IGNORECASE,
 )
 _INTENT = re.compile(
     r"^I(?:'ll| will| need to| should| want to| can| plan to| have to)(?: now| just| simply| therefore| also)? "
-    r"(?P<rest>(?:change|modify|replace|update|add|insert|make|wrap|use|move|remove|extend|check|call|return|set|handle|ensure|override|pass|convert|catch|skip)\b.*)",
+    r"(?P<rest>(?:change|modify|replace|update|add|insert|make|wrap|use|move|remove|extend|check|call|return|"
+    r"set|handle|ensure|override|pass|convert|catch|skip)\b.*)",
     re.IGNORECASE,
 )
 _KNOWN = re.compile(
@@ -38,40 +46,55 @@ _KNOWN = re.compile(
     re.IGNORECASE,
 )
 _FIX = re.compile(
-    r"^(?:i(?:'ve| have)? (?:\w+ly )?)?(?:modified|changed|updated|added|fixed|replaced|removed|implemented|refactored|made|moved|wrapped|extended|adjusted|renamed|"
-    r"ensured|switched|used|converted|introduced|moving|changing|using|adding|replacing)\b|^(?:this|the (?:fix|change|patch)|my (?:fix|change)|it) (?:\w+ )?"
-    r"(?:ensures?|prevents?|makes?|handles?|checks?|allows?|fixes|avoids?|restores?|preserves?|correctly|now|adds?|uses?|converts?|returns?|involves?|consists?)\b",
+    r"^(?:i(?:'ve| have)? (?:\w+ly )?)?(?:modified|changed|updated|added|fixed|replaced|removed|implemented|"
+    r"refactored|made|moved|wrapped|extended|adjusted|renamed|"
+    r"ensured|switched|used|converted|introduced|moving|changing|using|adding|replacing)\b|^(?:this|the (?:fix|"
+    r"change|patch)|my (?:fix|change)|it) (?:\w+ )?"
+    r"(?:ensures?|prevents?|makes?|handles?|checks?|allows?|fixes|avoids?|restores?|preserves?|correctly|now|"
+    r"adds?|uses?|converts?|returns?|involves?|consists?)\b",
     re.IGNORECASE,
 )
 _PLAN = re.compile(
-    r"\b(?:i'll|i will|let'?s|let me|i need to|i should|i want|i'm|i am|i can|i could|i must|we need|we should|we can|i have to|i'd|plan is|i might|i see|i saw|"
-    r"i had|i did|i was|i ran|i forgot|i made|i think|i know|i noticed|i found|my (?:test|script|command|sed|reproduction|previous|plan|mock))\b|\bi\b.*\bwill\b",
+    r"\b(?:i'll|i will|let'?s|let me|i need to|i should|i want|i'm|i am|i can|i could|i must|we need|we should|"
+    r"we can|i have to|i'd|plan is|i might|i see|i saw|"
+    r"i had|i did|i was|i ran|i forgot|i made|i think|i know|i noticed|i found|my (?:test|script|command|sed|"
+    r"reproduction|previous|plan|mock))\b|\bi\b.*\bwill\b",
     re.IGNORECASE,
 )
 _HEDGE = re.compile(
-    r"\b(?:maybe|perhaps|might|probably|possibly|i (?:guess|suspect|assume|believe|wonder|doubt)|likely|presumably|seems?|not sure|unclear|hypothes\w+|suspicious|"
+    r"\b(?:maybe|perhaps|might|probably|possibly|i (?:guess|suspect|assume|believe|wonder|doubt)|likely|presumably|"
+    r"seems?|not sure|unclear|hypothes\w+|suspicious|"
     r"if i\b|should (?:be|work)|would|could)\b",
     re.IGNORECASE,
 )
 _NOISE = re.compile(
-    r"\b(?:PR description|issue description|pull request|reproduc\w+|instructions?|submit\w*|traceback|stack ?trace|grep|sed|heredoc|indentation|line numbers?|temporary|"
-    r"test (?:case|script|file|fail\w*|pass\w*)|tests? (?:pass|fail|still|suite)|my tests?|script|command|output|printed|above|below|following|here|debug\w*|environment|"
-    r"the (?:issue|PR|description|ticket|user|report\w*) (?:says|said|mentions?|asks?|wants?|states?|describes?|suggests?|reports?|shows?)|earlier|previous(?:ly)?|hallucinat\w+|git|"
-    r"this (?:file|line|looks|part|block)|successfully|verif(?:y|ied)|double.?check|looks? (?:good|correct|right)|edge cases?|let's)\b|\blines? \d|\b\d+:|=>|->|:$|\.\.\.",
+    r"\b(?:PR description|issue description|pull request|reproduc\w+|instructions?|submit\w*|traceback|stack ?trace|"
+    r"grep|sed|heredoc|indentation|line numbers?|temporary|"
+    r"test (?:case|script|file|fail\w*|pass\w*)|tests? (?:pass|fail|still|suite)|my tests?|script|command|"
+    r"output|printed|above|below|following|here|debug\w*|environment|"
+    r"the (?:issue|PR|description|ticket|user|report\w*) (?:says|said|mentions?|asks?|wants?|states?|describes?|"
+    r"suggests?|reports?|shows?)|earlier|previous(?:ly)?|hallucinat\w+|git|"
+    r"this (?:file|line|looks|part|block)|successfully|verif(?:y|ied)|double.?check|looks? (?:good|correct|"
+    r"right)|edge cases?|let's)\b|\blines? \d|\b\d+:|=>|->|:$|\.\.\.",
     re.IGNORECASE,
 )
 _OPEN = re.compile(
-    r"(?:It|This|That|They|These|Those|He|She|One|Both|Because|Why|Raises|Returns|Currently|If it|Only this|Which|Same|Subsequent|Here|There)\b|(?:Update|Modify|Change|Add|Use|Need|Check|Replace)\b"
+    r"(?:It|This|That|They|These|Those|He|She|One|Both|Because|Why|Raises|Returns|Currently|If it|Only this|"
+    r"Which|Same|Subsequent|Here|There)\b|(?:Update|Modify|Change|Add|Use|Need|Check|Replace)\b"
 )
 """A sentence that starts so hangs on the one before it, or is an instruction to oneself."""
 _ASIDE = re.compile(
     r"\b(?:issue|problem|error|bug) is (?:about|related|in|with|likely|probably|reproduced|confirmed|still)\b|"
     r"\bmock|\b(?:my|the) (?:fix|change|patch|approach|solution|implementation|logic)\b|\bworks? because\b|\bis (?:correct|fine|safe|good|okay)\b|"
-    r"\bas expected\b|\bstill (?:works?|handled?|passes|valid)\b|\bcorrectly\b|\bmakes sense\b|\bconfident\b|\bskipped\b|\bgoal is\b|\binstalled\b|\bpython version\b|\bpass(?:es|ed)\b|\btests?\b",
+    r"\bas expected\b|\bstill (?:works?|handled?|passes|valid)\b|\bcorrectly\b|\bmakes sense\b|\bconfident\b|"
+    r"\bskipped\b|\bgoal is\b|\binstalled\b|\bpython version\b|\bpass(?:es|ed)\b|\btests?\b",
     re.IGNORECASE,
 )
 _SESSION = re.compile(r"\b(?:mistake|two commands|blocks?|script|reproduc\w+|summary|file again|the following)\b", re.IGNORECASE)
-_ROLES = r"class|classes|method|methods|function|functions|property|properties|attribute|attributes|variable|module|file|argument|parameter|option|setting|field|mixin|constant|object|instance|flag|keyword"
+_ROLES = (
+    r"class|classes|method|methods|function|functions|property|properties|attribute|attributes|variable|module|"
+    r"file|argument|parameter|option|setting|field|mixin|constant|object|instance|flag|keyword"
+)
 _QUOTED = re.compile(
     rf"(?P<article>\b(?:the|a|an|its|this) )?(?P<before>(?:{_ROLES}) )?`(?P<code>[^`]+)`(?P<possessive>'s)?(?P<after> (?:{_ROLES})\b)?",
     re.IGNORECASE,
@@ -108,7 +131,8 @@ def tidy(sentence: str) -> str:
     )
     text = re.sub(r"(?<!\w)\*{1,2}([^*`]+?)\*{1,2}(?!\w)", r"\1", text)
     text = re.sub(
-        r"(?<=[a-z`] )(?:NOT|ALL|ONLY|DOES|ALREADY|AND|STILL|IS|BEFORE|AFTER|EVERY|NEVER|ALWAYS|OR|WAS|BROKE|CAN|MUST|SHOULD|WILL|THEN|BUT|NO|ANY)(?= [a-z`])",
+        r"(?<=[a-z`] )(?:NOT|ALL|ONLY|DOES|ALREADY|AND|STILL|IS|BEFORE|AFTER|EVERY|NEVER|ALWAYS|OR|WAS|BROKE|CAN|"
+        r"MUST|SHOULD|WILL|THEN|BUT|NO|ANY)(?= [a-z`])",
         lambda m: m[0].lower(),
         text,
     )

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from ..patches import files, is_test_path
 from ..records import ItemDraft
+from .catalogue import VAGUE
 from .commands import clean_path
 from .material import Material, listing, lower_first, plural, short_path
 from .prose import tidy
 from .rules_success import GOOD, done, example, pitfall, tests, titled
-from .shapes import VAGUE
 from .signals import thought_of
 from .validate import sentences
 
@@ -22,8 +22,10 @@ WIDE_FILES = 4
 WIDE_LINES = 60
 LOOP = 4
 _SET_ASIDE = re.compile(
-    r"\b(?:only (?:mentions?|mentioned|complained|asks?|asked|about)|not (?:mentioned|required|part of|necessary|needed)|out of scope|acceptable|should be fine|"
-    r"(?:is|it's|that's|this is) fine\b|good enough|unlikely|safe to ignore|doesn't matter|shouldn't matter|don't need to|no need to|existing behaviou?r|for now)\b",
+    r"\b(?:only (?:mentions?|mentioned|complained|asks?|asked|about)|not (?:mentioned|required|part of|necessary|"
+    r"needed)|out of scope|acceptable|should be fine|"
+    r"(?:is|it's|that's|this is) fine\b|good enough|unlikely|safe to ignore|doesn't matter|shouldn't matter|"
+    r"don't need to|no need to|existing behaviou?r|for now)\b",
     re.IGNORECASE,
 )
 _NOT_A_DOUBT = re.compile(
@@ -200,7 +202,8 @@ def _sign(material: Material) -> _Sign | None:
             "A wide change missed the point",
             "The change was wide, and the issue was still not resolved.",
             f"{change} went through {plural(len(found.edits), 'edit')}.",
-            "Before it grows past a few dozen lines, write down which of its parts the reproduction needs and look for an existing mechanism that does the rest.",
+            "Before it grows past a few dozen lines, write down which of its parts the reproduction "
+            "needs and look for an existing mechanism that does the rest.",
             "scope",
         )
     if found.repeated >= LOOP:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ..records import ItemDraft
+from .catalogue import VAGUE
 from .material import Material, fit, listing, lower_first, plural, short_path
-from .shapes import VAGUE
 from .testing import TestRun
 
 GOOD = 5.5

@@ -15,13 +15,16 @@ _RAN = re.compile(
     r"\b[1-9]\d* passed\b|\bRan [1-9]\d* tests?\b|tests finished: [1-9]\d* passed|\b[1-9]\d* (?:tests?|specs?|examples?)\b", re.IGNORECASE
 )
 _FAULT = re.compile(
-    r"^(?:.*: )?(?P<line>(?:No module named .*|.*command not found|.*can't open file .*|.*[Nn]o such file or directory.*|file or directory not found.*|.*unrecognized arguments.*|"
+    r"^(?:.*: )?(?P<line>(?:No module named .*|.*command not found|.*can't open file .*|.*[Nn]o such file or directory.*|"
+    r"file or directory not found.*|.*unrecognized arguments.*|"
     r"(?:[\w.]+\.)?(?:\w*Error|ImproperlyConfigured|AppRegistryNotReady|\w*Exception)\b.*))$",
     re.MULTILINE,
 )
 _ENVIRONMENT = re.compile(
-    r"No module named|command not found|can't open file|no such table|[Nn]o such file|not found|ImproperlyConfigured|AppRegistryNotReady|UnicodeEncodeError|"
-    r"settings are not configured|Apps aren't loaded|could not be found|not installed|Permission denied|unrecognized arguments|app_label|isn't in an application"
+    r"No module named|command not found|can't open file|no such table|[Nn]o such file|not found|ImproperlyConfigured|"
+    r"AppRegistryNotReady|UnicodeEncodeError|"
+    r"settings are not configured|Apps aren't loaded|could not be found|not installed|Permission denied|unrecognized arguments|"
+    r"app_label|isn't in an application"
 )
 _SOLUTION = re.compile(r"\b(?:need to|should|must|have to|can|will|use|using|set|setting|instead|by)\b", re.IGNORECASE)
 
