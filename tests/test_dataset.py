@@ -50,10 +50,21 @@ def written(folder: Path, *rows: dict[str, Any]) -> Path:
 
 def test_grading_data_is_in_the_grading_part_only() -> None:
     instance = instance_from_row(row())
-    seen = [repr(instance), str(instance), repr(instance.grading), repr(instance.issue), to_json(instance.issue), json.dumps(asdict(instance.issue), default=str)]
+    seen = [
+        repr(instance),
+        str(instance),
+        repr(instance.grading),
+        repr(instance.issue),
+        to_json(instance.issue),
+        json.dumps(asdict(instance.issue), default=str),
+    ]
     for canary in ("CANARY", "F2P"):
         assert not [text for text in seen if canary in text]
-    assert (instance.grading.patch, instance.grading.fail_to_pass, instance.grading.pass_to_pass) == ("CANARY-GOLD", ("CANARY-F2P",), ("CANARY-P2P",))
+    assert (instance.grading.patch, instance.grading.fail_to_pass, instance.grading.pass_to_pass) == (
+        "CANARY-GOLD",
+        ("CANARY-F2P",),
+        ("CANARY-P2P",),
+    )
     assert instance.grading.row["hints_text"] == "CANARY-HINTS"
 
 
@@ -104,7 +115,10 @@ def test_local_repositories_are_found_by_name(tmp_path: Path) -> None:
     [
         ({"test_patch": ...}, r"line 1 \(acme__web-1\): no column test_patch"),
         ({"instance_id": ...}, "line 1: no column instance_id"),
-        ({"image": ..., "eval_script": ..., "log_parser": ..., "eval_type": ...}, "image, eval_script, log_parser, eval_type: this is a row .* before version 5"),
+        (
+            {"image": ..., "eval_script": ..., "log_parser": ..., "eval_type": ...},
+            "image, eval_script, log_parser, eval_type: this is a row .* before version 5",
+        ),
         ({"patch": 5}, "patch is int"),
         ({"repo": ""}, "repo is empty"),
         ({"instance_id": "../../etc"}, "cannot be a file name"),
