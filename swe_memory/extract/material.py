@@ -36,14 +36,18 @@ class Material:
         return signals(self.attempt.issue, self.attempt.trajectory)
 
     @cached_property
+    def _statements(self) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+        return statements(self.found)
+
+    @cached_property
     def causes(self) -> tuple[Statement, ...]:
         """The agent's sentences about why, best first."""
-        return statements(self.found, fix=False)
+        return self._statements[0]
 
     @cached_property
     def fixes(self) -> tuple[Statement, ...]:
         """The agent's sentences about what the change does, best first."""
-        return statements(self.found, fix=True)
+        return self._statements[1]
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:

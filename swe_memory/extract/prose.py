@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 from ..patches import patch_lines
 from .names import code_words, foreign_words, is_python, python_words
@@ -110,7 +109,6 @@ class Statement:
     score: float
 
 
-@lru_cache(maxsize=64)
 def _thought_sentences(thought: str) -> tuple[str, ...]:
     found: list[str] = []
     for line in thought_of(thought).splitlines():
@@ -145,8 +143,8 @@ def tidy(sentence: str) -> str:
     return text if text.endswith((".", "?")) else text + "."
 
 
-def statements(found: Signals, *, fix: bool) -> tuple[Statement, ...]:
-    """Sentences that say why the fault was there (or, with ``fix``, what the change does), best first, each once.
+def statements(found: Signals) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+    """Sentences that say why the fault was there, and sentences that say what the change does: each best first, without repetition.
 
     A plan, a guess, talk about the session, a quotation of the patch and anything out of shape is left out.
     """
@@ -155,31 +153,33 @@ def statements(found: Signals, *, fix: bool) -> tuple[Statement, ...]:
     last = found.last_edit if found.last_edit is not None else len(steps)
     touched = _touched_words(found)
     lines = {squeeze(line) for line in patch_lines(found.patch)}
-    result: dict[str, Statement] = {}
+    causes: dict[str, Statement] = {}
+    fixes: dict[str, Statement] = {}
     for number, step in enumerate(steps):
         late = number >= len(steps) - 4
         if number > last + 3 and not late:
             continue
         for raw in _thought_sentences(step.thought):
+            if not 40 <= len(raw) <= 330 or "?" in raw:
+                continue
             text = tidy(raw)
-            intent = _INTENT.match(text) if fix else None
+            intent = _INTENT.match(text)
             if intent is not None:
                 text = tidy(intent["rest"])
-            if not _usable(text, lines):
+            is_fix = intent is not None or _FIX.search(text) is not None
+            if (not is_fix and not _CAUSE.search(text)) or not _usable(text, lines):
                 continue
             known = len(touched & set(re.findall(r"\w+", text)))
             score = 1.0 + min(known, 3) + (1.0 if re.search(r"\bbecause\b|\binstead of\b|\bwhich means\b|\bso that\b", text) else 0.0)
-            if fix:
-                if not (_FIX.search(text) or intent is not None) or _SESSION.search(text):
-                    continue
-                score += 4.0 if late and intent is None else 0.0
+            score -= 3.0 if _HEDGE.search(text) else 0.0
+            score -= 1.0 if len(text) < 70 else 0.0
+            if is_fix and not _SESSION.search(text):
+                around = first - 2 <= number <= last
+                score += (2.0 if around else -3.0) if intent is not None else (4.0 if late else 0.0)
                 score -= 3.0 if re.search(r"\btests?\b|tests?/", text) else 0.0
-                score += 2.0 if intent is not None and first - 2 <= number <= last else 0.0
-                score -= 3.0 if intent is not None and not first - 2 <= number <= last else 0.0
                 score -= 2.0 if re.match(r"(?:It|This)\b", text) else 0.0
-            else:
-                if not _CAUSE.search(text) or _FIX.search(text) or _OPEN.match(text):
-                    continue
+                _keep(fixes, Statement(text, number, score))
+            elif not is_fix and not _OPEN.match(text):
                 score += min(len(_CAUSE.findall(text)), 2)
                 # Before the first edit the agent explains the fault; after it, mostly its own change.
                 score += 3.0 if first - 10 <= number <= first else (0.5 if number <= last else 0.0)
@@ -187,21 +187,21 @@ def statements(found: Signals, *, fix: bool) -> tuple[Statement, ...]:
                 score -= 3.0 if _ASIDE.search(text) else 0.0
                 score -= 1.5 if re.match(r"(?:If|As|Why|For|Test)\b", text) else 0.0
                 score -= 1.0 if re.search(r"\bwe\b|\bshould\b", text) else 0.0
-            score -= 3.0 if _HEDGE.search(text) else 0.0
-            score -= 1.0 if len(text) < 70 else 0.0
-            if text not in result or result[text].score < score:
-                result[text] = Statement(text, number, score)
-    return tuple(sorted(result.values(), key=lambda s: (-s.score, s.step, s.text)))
+                _keep(causes, Statement(text, number, score))
+    return _ranked(causes), _ranked(fixes)
+
+
+def _keep(statements: dict[str, Statement], new: Statement) -> None:
+    if new.text not in statements or statements[new.text].score < new.score:
+        statements[new.text] = new
+
+
+def _ranked(statements: dict[str, Statement]) -> tuple[Statement, ...]:
+    return tuple(sorted(statements.values(), key=lambda s: (-s.score, s.step, s.text)))
 
 
 def _usable(text: str, lines: set[str]) -> bool:
-    if (
-        not 45 <= len(text) <= 260
-        or "?" in text
-        or text.startswith((">", '"', "'", "#"))
-        or text.endswith((":.", ",."))
-        or _OPEN.match(text)
-    ):
+    if not 45 <= len(text) <= 260 or "?" in text or text.startswith((">", '"', "'", "#")) or text.endswith((":.", ",.")):
         return False
     if re.search(r"\bI\b(?!\w)", text) or text.count("`") % 2 or _PLAN.search(text) or _NOISE.search(text):
         return False
