@@ -118,4 +118,4 @@ class Bm25Index:
                 weight = times * (self._k3 + 1) / (times + self._k3)
                 totals[rows] += weight * idf * counts * (self._k1 + 1) / (counts + norms[rows])
         found = np.flatnonzero(shown & (totals > 0))
-        return {documents.keys[row]: float(totals[row]) for row in found}
+        return dict(zip((documents.keys[row] for row in found.tolist()), totals[found].tolist(), strict=True))
