@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
@@ -162,6 +163,21 @@ def test_builders_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> 
         folders = set(pool.map(lambda _: minibench.build(tmp_path), range(3)))
     assert len(folders) == 1
     assert [path.name for path in tmp_path.iterdir()] == [folder.name for folder in folders]
+
+
+def test_a_bench_that_lost_a_part_is_built_again(tmp_path: Path) -> None:
+    folder = minibench.build(tmp_path)
+    shutil.rmtree(folder / "tabular.git")
+    assert minibench.build(tmp_path) == folder
+    assert (folder / "tabular.git" / "HEAD").is_file()
+
+
+def test_each_repository_has_a_history_that_an_agent_can_read(bench: Dataset) -> None:
+    for instance in bench.instances:
+        assert instance.repository is not None
+        command = ["git", "log", "--format=%s", instance.issue.base_commit]
+        log = subprocess.run(command, cwd=instance.repository, capture_output=True, text=True, check=True).stdout.splitlines()
+        assert len(set(log)) == len(log) >= 4
 
 
 def test_rows_have_the_columns_and_types_of_the_official_format(bench: Dataset, shared: Path) -> None:

@@ -38,14 +38,15 @@ def load(cache: Path | None = None) -> tuple[Instance, ...]:
 def build(cache: Path | None = None) -> Path:
     """The folder with ``NAME.git`` for each repository and ``rows.jsonl``; builds it where it is not there yet."""
     from harness.minibench.history import build_repository
-    from harness.minibench.source import read_sources, sources_hash
+    from harness.minibench.source import DATA, read_sources, sources_hash
 
     if cache is None:
         from platformdirs import user_cache_path
 
         cache = user_cache_path("swe-memory")
     target = cache / f"minibench-{sources_hash()[:16]}"
-    if (target / "rows.jsonl").is_file():
+    parts = [target / "rows.jsonl", *(target / f"{file.parent.name}.git" / "HEAD" for file in DATA.glob("*/repo.toml"))]
+    if all(part.is_file() for part in parts):
         return target
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -57,14 +58,18 @@ def build(cache: Path | None = None) -> Path:
     try:
         rows = []
         for source in read_sources():
-            rows += build_repository(source, scratch / f"{source.name.split('/')[1]}.git")
+            rows += build_repository(source, scratch / f"{source.folder}.git")
         rows.sort(key=lambda row: (row["created_at"], row["instance_id"]))
         (scratch / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        # Another process may have put its own, equal copy there first; rename fails then, and that copy is as good.
+        # Another process may have put its own, equal copy there by now: rename fails then, and that copy is as good. A copy that is
+        # there but lacks a part (a cleaner of caches took it) is moved out of the way, never deleted where others may look.
         with contextlib.suppress(OSError):
+            if target.exists() and not all(part.is_file() for part in parts):
+                target.rename(scratch / "incomplete")
             scratch.rename(target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    if not (target / "rows.jsonl").is_file():
+    shutil.rmtree(target / "incomplete", ignore_errors=True)
+    if not all(part.is_file() for part in parts):
         raise SweMemoryError(f"cannot put the bundled bench into {target}", "Remove that folder and try again.")
     return target

@@ -109,6 +109,8 @@ def _repository(folder: Path) -> RepositorySource:
     if sorted(listed) != sorted(files):
         odd = sorted(set(listed) ^ set(files)) or ["a file twice"]
         raise SweMemoryError(f"{folder.name}/repo.toml: the commits and the tree disagree about {', '.join(odd)}", "List each file once.")
+    if written["name"] != f"minibench/{folder.name}":
+        raise SweMemoryError(f"{folder.name}/repo.toml calls the repository {written['name']}", f"Call it minibench/{folder.name}.")
     issues = tuple(_issue(path) for path in sorted((folder / "issues").glob("*.toml")))
     return RepositorySource(folder.name, written["name"], written["author"], written["version"], commits, files, issues)
 
