@@ -23,8 +23,9 @@ BRANCH = "main"
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 # Attributes decide what git runs and rewrites on the way in and out. These come before the repository's own, so that bytes stay bytes.
 _ATTRIBUTES = "* -text -ident -filter -working-tree-encoding !diff\n"
+_SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 _CONFIG = """[core]
-\trepositoryformatversion = 0
+\trepositoryformatversion = {version}
 \tfilemode = true
 \tbare = false
 \tlogallrefupdates = true
@@ -67,7 +68,7 @@ def prepare_workdir(repo_source: Path, base_commit: str, target: Path) -> Workdi
     inside = target / ".git"
     for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
         (inside / folder).mkdir(parents=True)
-    (inside / "config").write_text(_CONFIG, encoding="utf-8")
+    (inside / "config").write_text(_config(base), encoding="utf-8")
     (inside / "HEAD").write_text(f"ref: refs/heads/{BRANCH}\n", encoding="utf-8")
     (inside / "info" / "attributes").write_text(_ATTRIBUTES, encoding="utf-8")
     tags = _tags(source, base)
@@ -108,7 +109,7 @@ def collect_patch(workdir: Workdir) -> str:
         for name in ("objects/info", "refs", "info"):
             (scratch / name).mkdir(parents=True)
         (scratch / "HEAD").write_text(f"ref: refs/heads/{BRANCH}\n", encoding="utf-8")
-        (scratch / "config").write_text(_CONFIG, encoding="utf-8")
+        (scratch / "config").write_text(_config(workdir.base_commit), encoding="utf-8")
         (scratch / "objects" / "info" / "alternates").write_text(f"{workdir.objects.resolve()}\n", encoding="utf-8")
         attributes = scratch / "info" / "attributes"
         attributes.write_text(_ATTRIBUTES, encoding="utf-8")
@@ -150,6 +151,11 @@ def collect_patch(workdir: Workdir) -> str:
                 parts.append(run(*one).decode("utf-8"))
                 attributes.write_text(_ATTRIBUTES, encoding="utf-8")
         return "".join(parts)
+
+
+def _config(commit: str) -> str:
+    """The configuration of a repository whose object names are as long as ``commit``."""
+    return _CONFIG.format(version=1) + _SHA256 if len(commit) == 64 else _CONFIG.format(version=0)
 
 
 def _git_folder(source: Path) -> Path:

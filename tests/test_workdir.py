@@ -140,6 +140,19 @@ def test_a_copy_can_be_made_of_a_copy_and_of_a_bare_repository(workdir: Workdir,
     assert (bare.path / "b.py").is_file()
 
 
+def test_repositories_with_long_object_names_work_too(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    run("init", "-q", "--object-format=sha256", cwd=source)
+    (source / "a.py").write_text("a = 1\n", encoding="utf-8")
+    run("add", ".", cwd=source)
+    run("-c", "user.name=Dev", "-c", "user.email=dev@example.invalid", "commit", "-qm", "first", cwd=source)
+    workdir = prepare_workdir(source, run("rev-parse", "HEAD", cwd=source).strip(), tmp_path / "work")
+    (workdir.path / "a.py").write_text("a = 2\n", encoding="utf-8")
+    assert "+a = 2\n" in workdir.patch()
+    assert run("status", "--porcelain", cwd=workdir.path) == " M a.py\n"
+
+
 def test_wrong_sources_and_commits_are_refused(repository: tuple[Path, str], tmp_path: Path) -> None:
     source, base = repository
     with pytest.raises(UsageError, match="no repository"):
