@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from fake_anthropic import Error, FakeAnthropic, Message, Request, isolate
-from small_attempt import PATCH, small_attempt
+from small_attempt import ISSUE, PATCH, small_attempt
 
 from swe_memory.claude import Claude, ModelCallError
 from swe_memory.extract.digest import estimate_tokens
 from swe_memory.extract.llm import LLMExtractor
+from swe_memory.judge.llm import LLMJudge
 from swe_memory.records import Action, Attempt, Extraction, Issue, Step
 
 
@@ -241,3 +242,33 @@ def test_a_contrast_needs_one_issue_and_two_outcomes() -> None:
         _contrast(small_attempt(), elsewhere, script=[])
     with pytest.raises(ValueError, match="did not"):
         _contrast(small_attempt(), small_attempt(), script=[])
+
+
+def test_grading_columns_of_a_dataset_row_never_reach_the_model() -> None:
+    secret = {
+        "patch": PATCH,
+        "test_patch": "",
+        "FAIL_TO_PASS": '["t"]',
+        "PASS_TO_PASS": '["t"]',
+        "hints_text": "",
+        "eval_script": "",
+        "image": "",
+    }
+    row = {
+        "instance_id": ISSUE.id,
+        "repo": ISSUE.repo,
+        "problem_statement": ISSUE.text,
+        "base_commit": "abc",
+        "created_at": "2020-01-01T00:00:00Z",
+    }
+    canaries = {column: f"{value} CANARY-{column}" for column, value in secret.items()}
+    sources = pytest.importorskip("swe_memory.sources")
+    issue = sources.issue_from_row({**row, **canaries})
+    attempt = replace(small_attempt("unresolved"), issue=issue)
+    with FakeAnthropic(["prose", _lessons(), '{"reason": "r", "verdict": "resolved", "confidence": 1}', _lessons()]) as api:
+        claude = Claude(api_key=api.key, base_url=api.url)
+        LLMExtractor(claude).extract(attempt)
+        LLMJudge(claude).judge(attempt.issue, attempt.trajectory)
+        LLMExtractor(claude).extract_contrast([attempt, replace(small_attempt(), issue=issue)])
+        assert len(api.requests) == 4
+        assert not any("CANARY" in request.text for request in api.requests)
