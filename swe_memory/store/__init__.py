@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from swe_memory.errors import BankError, UsageError
 from swe_memory.records import Experience, MemoryItem, Use
 from swe_memory.store import rows, schema
-from swe_memory.store.corpus import Corpus
+from swe_memory.store.corpus import COLUMNS, Corpus
 from swe_memory.store.log import LEARNING, UNDOABLE, Commit, Identity, ItemState, Kind, Log, State, taken_back
 from swe_memory.store.rows import NewExperience, NewItem
 from swe_memory.store.search import Guard, Hit, guards, search
@@ -42,8 +42,6 @@ __all__ = [
     "taken_back",
 ]
 
-_LIGHT = ["txn", "key", "issue_id", "repo", "text_hash", "created_at", "where_terms"]
-
 
 class GenerationChanged(Exception):
     """The bank was re-embedded between writing rows and committing them: embed again and write anew."""
@@ -66,6 +64,7 @@ class Store:
         self.log = Log()
         self._corpus: Corpus | None = None
         self._corpus_generation = 0
+        self._loaded = (0, -1)
         self._lock = threading.RLock()
 
     @classmethod
@@ -188,14 +187,9 @@ class Store:
     def experiences(self, at: int | None = None, keys: Sequence[str] | None = None) -> list[Experience]:
         """Visible experiences in the order they were added, then by key; only those of ``keys`` if given."""
         state = self.state(at)
-        wanted = {key: found for key in (state.experiences if keys is None else keys) if (found := state.experiences.get(key))}
         table = self.tables.rows(schema.experiences_table(state.generation), _where("key", keys), _no_vector(schema.experiences_schema(0)))
-        result = {
-            row["key"]: rows.experience_of(row, wanted[row["key"]].added)
-            for row in table
-            if row["key"] in wanted and wanted[row["key"]].txn == row["txn"]
-        }
-        return sorted(result.values(), key=lambda e: (e.added, e.key))
+        found = _experiences(state, table)
+        return sorted((e for e in found.values() if keys is None or e.key in set(keys)), key=lambda e: (e.added, e.key))
 
     def text_hashes(self, at: int | None = None) -> dict[str, str]:
         """The normalised text hash of each visible experience, by key."""
@@ -266,7 +260,7 @@ class Store:
                 explain=explain,
                 read_texts=lambda: self._texts(corpus, state.generation),
             )
-            found = {e.key: e for e in self.experiences(state.seq, [view.keys[s.place] for s in scored])} if scored else {}
+            found = self._found(state, corpus, [view.keys[s.place] for s in scored])
         missing = [view.keys[s.place] for s in scored if view.keys[s.place] not in found]
         if missing:
             raise BankError(f"the bank {self.tables.uri} lost the experience {missing[0]}", "Run `swe-memory bank check` on it.")
@@ -329,36 +323,38 @@ class Store:
 
     def _load(self, state: State) -> Corpus:
         """Bring the rows that ``state`` shows (and every other committed row met on the way) into memory."""
-        import numpy as np
-
         if self._corpus is None or self._corpus_generation != state.generation:
             self._corpus, self._corpus_generation = Corpus(schema.VIEWS * state.identity.dimension), state.generation
+            self._loaded = (0, -1)
         corpus = self._corpus
-        missing = {(found.txn, key) for key, found in state.experiences.items()} - corpus.row_of.keys()
-        if not missing:
+        if self._loaded == (state.generation, state.seq):
             return corpus
-        txns = sorted({txn for txn, _ in missing})
-        where = _where("txn", txns) if len(txns) <= 200 else ""
-        columns = [*_LIGHT, "text", "vector"] if corpus.dimension else [*_LIGHT, "text"]
-        table = self.tables.read(schema.experiences_table(state.generation), where, columns)
-        pairs = list(zip(table["txn"].to_pylist(), table["key"].to_pylist(), strict=True))
-        chosen: list[int] = []
-        for place in sorted((i for i, pair in enumerate(pairs) if pair in missing), key=lambda i: pairs[i]):
-            if not chosen or pairs[chosen[-1]] != pairs[place]:
-                chosen.append(place)
-        table = table.take(chosen)
-        vectors, has = None, [False] * len(chosen)
-        if corpus.dimension:
-            column = table["vector"].combine_chunks()
-            has = column.is_valid().to_pylist()
-            vectors = (
-                column.fill_null(np.zeros(corpus.dimension, dtype=np.float32).tolist()).flatten().to_numpy().reshape(-1, corpus.dimension)
-            )
-        corpus.add(table.drop_columns(["vector"] if corpus.dimension else []).to_pylist(), vectors, has)
-        still = missing - corpus.row_of.keys()
-        if still:
-            raise BankError(f"the bank {self.tables.uri} lost the experience {min(still)[1]}", "Run `swe-memory bank check` on it.")
+        missing = {(found.txn, key) for key, found in state.experiences.items()} - corpus.row_of.keys()
+        if missing:
+            txns = sorted({txn for txn, _ in missing})
+            where = f"txn IN {quoted(txns)}" if len(txns) <= 200 else ""
+            columns = [*COLUMNS, "vector"] if corpus.dimension else list(COLUMNS)
+            for batch in self.tables.batches(schema.experiences_table(state.generation), where, columns):
+                chosen = []
+                for place, pair in enumerate(zip(batch.column("txn").to_pylist(), batch.column("key").to_pylist(), strict=True)):
+                    if pair in missing:
+                        missing.discard(pair)
+                        chosen.append(place)
+                if chosen:
+                    corpus.add(batch, chosen)
+        if missing:
+            raise BankError(f"the bank {self.tables.uri} lost the experience {min(missing)[1]}", "Run `swe-memory bank check` on it.")
+        self._loaded = (state.generation, state.seq)
         return corpus
+
+    def _found(self, state: State, corpus: Corpus, keys: Sequence[str]) -> dict[str, Experience]:
+        """Visible experiences that are in memory, by key."""
+        table, columns = schema.experiences_table(state.generation), _no_vector(schema.experiences_schema(0))
+        ids = [corpus.row_ids[corpus.row_of[state.experiences[key].txn, key]] for key in keys]
+        found = _experiences(state, self.tables.take(table, ids, columns))
+        if len(found) < len(keys):  # the ids are not those of stable rows: an older bank, compacted since they were read
+            found = _experiences(state, self.tables.rows(table, _where("key", keys), columns))
+        return found
 
     def _texts(self, corpus: Corpus, generation: int) -> Iterable[tuple[str, str, str]]:
         table = self.tables.rows(schema.experiences_table(generation), "", ["txn", "key", "text"])
@@ -381,6 +377,15 @@ def _where(column: str, values: Sequence[str] | None) -> str:
 
 def _no_vector(full: Any) -> list[str]:
     return list(full.names)
+
+
+def _experiences(state: State, table: Sequence[Mapping[str, Any]]) -> dict[str, Experience]:
+    found = {}
+    for row in table:
+        visible = state.experiences.get(row["key"])
+        if visible is not None and visible.txn == row["txn"]:
+            found[row["key"]] = rows.experience_of(row, visible.added)
+    return found
 
 
 def _visible(state: State, row: Mapping[str, Any]) -> bool:

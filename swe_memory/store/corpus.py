@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from swe_memory.bm25 import Bm25Index
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     from swe_memory.store.log import State
 
 _WORD = re.compile(r"[^\W_]+(?:_[^\W_]+)*")
 # Of a text of 1 MB only the beginning is looked at: a query must not cost more than one of a few pages.
 MAX_TEXT_CHARS = 20_000
+# What is read of each experience besides its vector.
+COLUMNS = ("txn", "key", "issue_id", "repo", "text_hash", "created_at", "where_terms")
 # All issue texts are one group: without vectors they are the only way to another repository's experiences.
 EVERYWHERE = ""
 
@@ -55,11 +58,12 @@ class Codes:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One snapshot: ``rows`` are row numbers in the order of their keys, ``names`` what the term indexes call them."""
+    """One snapshot: ``rows`` are row numbers in the order of their keys, ``place_of`` finds a place in
+    that order by the name that the term indexes use."""
 
     keys: tuple[str, ...]
     rows: np.ndarray
-    names: tuple[str, ...]
+    place_of: dict[str, int]
     visible: frozenset[str]
 
 
@@ -72,40 +76,44 @@ class Corpus:
         self.dimension = dimension
         self.row_of: dict[tuple[str, str], int] = {}
         self.issues, self.repos, self.hashes = Codes(), Codes(), Codes()
-        self.issue_ids: list[str] = []
         self.created: array[float] = array("d")
         self.where = Bm25Index()
+        self.row_ids: array[int] = array("Q")
         self._texts: Bm25Index | None = None
         self._vectors = np.zeros((0, dimension), dtype=np.float32)
         self.has_vector: array[int] = array("b")
         self._views: dict[tuple[int, int], View] = {}
 
     def __len__(self) -> int:
-        return len(self.issue_ids)
+        return len(self.row_ids)
 
-    def add(self, rows: Sequence[Mapping[str, Any]], vectors: np.ndarray | None, has: Sequence[bool]) -> None:
-        """Append rows with ``txn, key, issue_id, repo, text_hash, created_at, where_terms, text``; ``vectors`` (n, dimension), rows without one are zero."""
+    def add(self, batch: pa.RecordBatch, chosen: Sequence[int]) -> None:
+        """Append the ``chosen`` rows of a batch with the columns ``COLUMNS``, ``_rowid`` and, where there are vectors, ``vector``."""
         import numpy as np
 
         start = len(self)
-        for row in rows:
-            self.row_of[row["txn"], row["key"]] = len(self.issue_ids)
-            self.issue_ids.append(row["issue_id"])
-            self.issues.add(row["issue_id"])
-            self.repos.add(row["repo"])
-            self.hashes.add(row["text_hash"])
-            self.created.append(datetime.fromisoformat(row["created_at"]).timestamp() if row["created_at"] else float("nan"))
-            self.where.add(_name(row["txn"], row["key"]), group=row["repo"], terms=row["where_terms"])
-            if self._texts is not None:
-                self._texts.add(_name(row["txn"], row["key"]), group=EVERYWHERE, terms=words(row["text"]))
-        self.has_vector.extend(int(flag) for flag in has)
-        if self.dimension and rows:
-            if len(self) > len(self._vectors):
-                room = np.zeros((max(len(self), len(self._vectors) * 3 // 2), self.dimension), dtype=np.float32)
-                room[:start] = self._vectors[:start]
-                self._vectors = room
-            if vectors is not None:
-                self._vectors[start : len(self)] = vectors
+        batch = batch.take(chosen)
+        column = {name: batch.column(name).to_pylist() for name in (*COLUMNS, "_rowid")}
+        for place, (txn, key) in enumerate(zip(column["txn"], column["key"], strict=True)):
+            self.row_of[txn, key] = start + place
+            self.where.add(_name(txn, key), group=column["repo"][place], terms=column["where_terms"][place])
+        for codes, name in ((self.issues, "issue_id"), (self.repos, "repo"), (self.hashes, "text_hash")):
+            for value in column[name]:
+                codes.add(value)
+        self.created.extend(datetime.fromisoformat(time).timestamp() if time else float("nan") for time in column["created_at"])
+        self.row_ids.extend(column["_rowid"])
+        if not self.dimension:
+            return
+        if len(self) > len(self._vectors):
+            room = np.zeros((max(len(self), len(self._vectors) * 3 // 2), self.dimension), dtype=np.float32)
+            room[:start] = self._vectors[:start]
+            self._vectors = room
+        vectors = batch.column("vector")
+        valid = np.asarray(vectors.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+        self.has_vector.extend(valid.tolist())
+        if valid.any():
+            # flatten() leaves out the values of null rows.
+            self._vectors[start : len(self)][valid] = vectors.flatten().to_numpy(zero_copy_only=False).reshape(-1, self.dimension)
 
     @property
     def vectors(self) -> np.ndarray:
@@ -113,14 +121,15 @@ class Corpus:
         return self._vectors[: len(self)]
 
     def texts(self, read: Callable[[], Iterable[tuple[str, str, str]]]) -> Bm25Index:
-        """The term index of the issue texts, built when first needed: only a bank without vectors uses it.
+        """The term index of the issue texts, brought up to date when it is needed: only searches without a vector use it.
 
         ``read()`` gives (txn, key, text) of all rows so far.
         """
-        if self._texts is None:
-            self._texts = Bm25Index()
+        if self._texts is None or len(self._texts) < len(self):
+            index = self._texts or Bm25Index()
             for txn, key, text in read():
-                self._texts.add(_name(txn, key), group=EVERYWHERE, terms=words(text))
+                index.add(_name(txn, key), group=EVERYWHERE, terms=words(text))
+            self._texts = index
         return self._texts
 
     def view(self, state: State) -> View:
@@ -131,8 +140,8 @@ class Corpus:
         if found is None:
             keys = tuple(sorted(state.experiences))
             rows = np.fromiter((self.row_of[state.experiences[key].txn, key] for key in keys), dtype=np.int64, count=len(keys))
-            names = tuple(_name(state.experiences[key].txn, key) for key in keys)
-            found = View(keys, rows, names, frozenset(names))
+            place_of = {_name(state.experiences[key].txn, key): place for place, key in enumerate(keys)}
+            found = View(keys, rows, place_of, frozenset(place_of))
             if len(self._views) >= 4:
                 self._views.pop(next(iter(self._views)))
             self._views[state.seq, len(self)] = found

@@ -137,7 +137,10 @@ def search(
             return np.asarray((rows * query.astype(np.float64)).sum(axis=1))
 
     def column(scores: Mapping[str, float]) -> np.ndarray:
-        return np.fromiter((scores.get(name, 0.0) for name in view.names), dtype=np.float64, count=count)
+        values = np.zeros(count)
+        for name, score in scores.items():
+            values[view.place_of[name]] = score
+        return values
 
     # Paths and symbols mean something only in the repository they are from.
     path = column(corpus.where.scores(terms, group=guard.repo, visible=view.visible))
