@@ -18,6 +18,7 @@ from swe_memory.extract.digest import estimate_tokens
 from swe_memory.extract.llm import LLMExtractor
 from swe_memory.judge.llm import LLMJudge
 from swe_memory.records import Action, Attempt, Extraction, Issue, Step
+from swe_memory.sources import issue_from_row
 
 
 @pytest.fixture(autouse=True)
@@ -262,8 +263,7 @@ def test_grading_columns_of_a_dataset_row_never_reach_the_model() -> None:
         "created_at": "2020-01-01T00:00:00Z",
     }
     canaries = {column: f"{value} CANARY-{column}" for column, value in secret.items()}
-    sources = pytest.importorskip("swe_memory.sources")
-    issue = sources.issue_from_row({**row, **canaries})
+    issue = issue_from_row({**row, **canaries})
     attempt = replace(small_attempt("unresolved"), issue=issue)
     with FakeAnthropic(["prose", _lessons(), '{"reason": "r", "verdict": "resolved", "confidence": 1}', _lessons()]) as api:
         claude = Claude(api_key=api.key, base_url=api.url)
