@@ -18,6 +18,7 @@ from swe_memory.records import (
     Experience,
     Extraction,
     Extractor,
+    Issue,
     ItemDraft,
     Learned,
     MemoryItem,
@@ -28,6 +29,7 @@ from swe_memory.records import (
     Use,
 )
 from swe_memory.store import Batch, GenerationChanged, Kind
+from swe_memory.store.log import State
 from swe_memory.store.workspace import Workspace
 
 # One commit for so many attempts: a commit costs some 60 ms when several processes learn, an attempt by rules less.
@@ -84,6 +86,7 @@ class _Run:
     workspace: Workspace
     extractor: Extractor
     session: str
+    state: State
     pending: list[_Prepared] = field(default_factory=list)
     done: list[tuple[int, Learned]] = field(default_factory=list)
 
@@ -101,7 +104,8 @@ def learn_many(
     """Learn from attempts, ``batch`` of them in one commit; one that needed a language model is committed at once, for it cost money.
 
     An attempt may be given as a function that reads it: then one unreadable file becomes a :class:`Failure` instead of ending the run, and only a few
-    are in memory at a time. ``progress`` is called for each attempt once what it taught is durable. Ctrl-C commits what is ready before it goes on up.
+    are in memory at a time. ``progress`` is called for each attempt once what it taught is durable. Ctrl-C, like any error, commits what is ready
+    before it goes on up.
 
     Raises:
         BankError: the bank cannot be written; what ``progress`` reported is in it.
@@ -113,7 +117,8 @@ def learn_many(
         from swe_memory.extract.rules import RulesExtractor
 
         extractor = RulesExtractor()
-    run = _Run(workspace, extractor, session or workspace.fresh_id())
+    state = workspace.store.state()
+    run = _Run(workspace, extractor, session or workspace.fresh_id(), state)
     failures: list[Failure] = []
 
     def flush() -> None:
@@ -136,7 +141,8 @@ def learn_many(
                 continue
             if len(run.pending) >= batch or run.pending[-1].outcome.usage.calls:
                 flush()
-    except KeyboardInterrupt:
+    except BaseException:
+        # Ctrl-C or an error: what is ready is kept before it goes on up. A failed commit has emptied the list of what is pending.
         flush()
         raise
     flush()
@@ -162,18 +168,19 @@ def learn(
 
 def _prepare(run: _Run, order: int, attempt: Attempt, recall: Recall | None) -> _Prepared:
     """Everything but embedding and committing."""
-    issue, verdict = tidy_issue(attempt.issue), attempt.verdict
-    key, store = attempt.key, run.workspace.store
+    verdict, key = attempt.verdict, attempt.key
+    if not attempt.issue.id.strip():
+        tidy_issue(attempt.issue)  # refuses it
     uses = _uses(run, attempt, key, recall)
-    outcome = Learned(key, issue.id, "nothing", bank_version=store.head)
+    outcome = Learned(key, name(attempt.issue.id), "nothing", bank_version=run.state.seq)
     if verdict.outcome == "unknown":
         return _Prepared(order, outcome, uses=uses)
-    known = store.state().experiences.get(key)
+    # Looked up as of the last commit of this run. What others learned since is found by the commit, which lets the first one count.
+    known = run.state.experiences.get(key)
     lesson = {"outcome": verdict.outcome, "verdict_source": verdict.source, "extractor": run.extractor.name}
     if known is not None and known.same_lesson(lesson):
-        stored = store.items(ids=known.items)
-        kept = tuple(i for i in stored if i.status == "active")
-        return _Prepared(order, replace(outcome, status="already", items=kept, quarantined=_quarantined(stored)), uses=uses)
+        return _Prepared(order, replace(outcome, status="already"), uses=uses)
+    issue = tidy_issue(attempt.issue)
     extraction = run.extractor.extract(attempt)
     items, rejected = _items(run, attempt, key, issue.repo, extraction)
     outcome = replace(
@@ -184,14 +191,14 @@ def _prepare(run: _Run, order: int, attempt: Attempt, recall: Recall | None) -> 
         rejected=rejected,
         usage=extraction.usage,
     )
-    return _Prepared(order, outcome, Ready(_experience(run, attempt, key), text_hash(attempt.issue.text), items), uses)
+    return _Prepared(order, outcome, Ready(_experience(run, attempt, issue, key), text_hash(attempt.issue.text), items), uses)
 
 
 def _quarantined(items: Iterable[MemoryItem]) -> tuple[MemoryItem, ...]:
     return tuple(item for item in items if item.status == "quarantined")
 
 
-def _experience(run: _Run, attempt: Attempt, key: str) -> Experience:
+def _experience(run: _Run, attempt: Attempt, issue: Issue, key: str) -> Experience:
     from swe_memory.extract.digest import STORED_BUDGET, digest
     from swe_memory.patches import edited_symbols, source_paths
 
@@ -199,7 +206,7 @@ def _experience(run: _Run, attempt: Attempt, key: str) -> Experience:
     patch = trajectory.patch or ""
     return Experience(
         key=key,
-        issue=tidy_issue(attempt.issue),
+        issue=issue,
         digest=tidy(digest(attempt, STORED_BUDGET), STORED_BUDGET * 8),
         verdict=replace(verdict, reason=tidy(verdict.reason, 1_000), model=name(verdict.model), prompt=name(verdict.prompt)),
         paths=tuple(sorted({name(path) for path in source_paths(patch)}))[:_MAX_PATHS],
@@ -282,23 +289,25 @@ def _commit(run: _Run) -> list[Learned]:
                 break
             except GenerationChanged:
                 continue
+    run.state = state = store.state(version)
     finished = []
-    state = store.state(version)
     for p in pending:
         outcome = replace(p.outcome, bank_version=version)
-        if p.ready is not None:
-            won = state.experiences[p.ready.experience.key].txn == txn
-            if not won:
-                outcome = replace(outcome, status="already")  # another process learned it at the same moment; its copy counts
-            else:
-                added = {i: replace(i, added=version) for i in (*outcome.items, *outcome.quarantined)}
-                outcome = replace(
-                    outcome,
-                    items=tuple(added[i] for i in outcome.items),
-                    quarantined=tuple(added[i] for i in outcome.quarantined),
-                )
+        if p.ready is not None and state.experiences[p.ready.experience.key].txn != txn:
+            outcome = replace(outcome, status="already")  # another process learned it at the same moment; its copy counts
         finished.append(outcome)
-        run.done.append((p.order, outcome))
+    stored: dict[str, list[MemoryItem]] = {}
+    there = [outcome.key for outcome in finished if outcome.status == "already"]
+    for item in store.items(version, [i for key in there for i in state.experiences[key].items]) if there else ():
+        stored.setdefault(item.provenance.attempt, []).append(item)
+    for place, (p, outcome) in enumerate(zip(pending, finished, strict=True)):
+        if outcome.status == "already":
+            items: Iterable[MemoryItem] = stored.get(outcome.key, ())
+        else:
+            items = [replace(item, added=version) for item in (*outcome.items, *outcome.quarantined)]
+        active = tuple(item for item in items if item.status == "active")
+        finished[place] = replace(outcome, items=active, quarantined=_quarantined(items))
+        run.done.append((p.order, finished[place]))
     if txn:
         _optimize_sometimes(workspace, version)
     return finished

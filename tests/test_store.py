@@ -376,7 +376,7 @@ for n in range(int(sys.argv[2]), 1000):
 
 def test_a_process_killed_at_any_moment_loses_nothing_acknowledged_and_leaves_nothing_half_visible(tmp_path: Path) -> None:
     path, begun, done = tmp_path / "bank", 0, set()
-    for life in range(8):
+    for life in range(6):
         command = [sys.executable, "-c", _CHILD, str(path), str(begun), str(Path(__file__).parent), f"life{life}"]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -390,7 +390,7 @@ def test_a_process_killed_at_any_moment_loses_nothing_acknowledged_and_leaves_no
                     begun = int(rest[0])
                 if number >= 1 + life % 4:
                     # Between two lines the child writes rows or commits; the busy wait spreads the kills over that time (0 to some 20 ms).
-                    for _ in range(life * 60_000):
+                    for _ in range(life * 80_000):
                         pass
                     child.send_signal(signal.SIGKILL)
                     break

@@ -182,9 +182,15 @@ class Log:
         if any(commit.kind == "undo" for commit in commits):
             self.state = fold(self.commits)
             return
-        for commit in self.commits[self.state.seq + 1 :]:
-            self.state.apply(commit)
-            self.state.seq = commit.seq
+        if self.state.seq == self.head:
+            return
+        # A copy: whoever holds the old state (another thread, a run of learning) goes on with it.
+        old = self.state
+        state = State(old.seq, old.generation, old.identity, dict(old.experiences), dict(old.items), dict(old.txns))
+        for commit in self.commits[old.seq + 1 :]:
+            state.apply(commit)
+            state.seq = commit.seq
+        self.state = state
 
     def at(self, seq: int | None) -> State:
         """The state at version ``seq`` (None: the head). The caller has checked the range."""
