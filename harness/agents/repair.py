@@ -4,9 +4,10 @@ It exists to exercise the instrument with a real and cheap agent: it fixes real 
 any agent's. What it does with memory says nothing about what a language model would do with it.
 
 How it goes about an issue: look at the repository, write down and run the issue's own reproduction, run the repository's tests, compare which lines the
-reproduction runs with those of passing tests, read the suspicious files, then try one edit after the other until the reproduction passes and no test
-that passed before fails; submit. One command is one call; one try is one call. The text of a recalled item, when there is one, changes nothing but
-the *order* of places and edits: its words are read by the same table as the words of the issue (:mod:`harness.agents.repair_order`).
+reproduction runs with those of passing tests, read the suspicious files, then test one hypothesis after the other until the reproduction passes and no
+test that passed before fails; submit. One command is one call. One call tests one hypothesis: one kind of fault at one line, with up to eight ways to
+mend it, as anybody would write a loop for. With a limit on calls, the order decides what gets fixed. The text of a recalled item, when there is one,
+changes nothing but that *order*: its words are read by the same table as the words of the issue (:mod:`harness.agents.repair_order`).
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from harness.agents.repair_localise import SCRIPT, SPECTRUM, Place, last_error, read_spectrum, reproduction, spread
+from harness.agents.repair_localise import SCRIPT, SPECTRUM, Place, last_error, raised, read_spectrum, reproduction, spread
 from harness.agents.repair_order import Hints, rank
 from harness.agents.repair_source import Edit, Source
 from harness.agents.repair_templates import candidates
+from harness.agents.repair_try import try_command
 from swe_memory.records import Action, Issue, Step, Trajectory
 
 if TYPE_CHECKING:
@@ -115,12 +117,15 @@ class RepairAgent:
         places = read_spectrum(seen.output)
         if not places:
             return self._give_up(session, "The reproduction runs no function of this repository, so I do not know where to look.")
-        ranked = self._edits(places, self._read(session, places), issue_hints, hints, exception)
-        for number, edit in enumerate(ranked, 1):
-            thought = f"Hypothesis {number}: {edit.cause} ({edit.family}) at {edit.path}:{edit.place}. I try this: {edit.remedy}."
-            tried = session.run(thought, _attempt(edit, run, tests))
-            if tried.returncode == 0 and not tried.timed_out:
-                return self._submit(session, edit, baseline)
+        ranked = self._edits(places, self._read(session, places), issue_hints, hints, first.output)
+        for number, ways in enumerate(ranked, 1):
+            first_way = ways[0]
+            others = f" or {len(ways) - 1} other ways" if len(ways) > 1 else ""
+            what = f"{first_way.cause} ({first_way.family}) at {first_way.path}:{first_way.place}"
+            tried = session.run(f"Hypothesis {number}: {what}. I try: {first_way.remedy}{others}.", try_command(ways, prefix, tests))
+            worked = re.search(r"^way (\d+): works$", tried.output, re.MULTILINE)
+            if tried.returncode == 0 and worked:
+                return self._submit(session, ways[int(worked[1]) - 1], baseline)
         return self._give_up(session, "None of my edits makes the reproduction pass with the tests still passing.")
 
     def _tests(self, session: _Session, prefix: str) -> tuple[str, str]:
@@ -151,7 +156,8 @@ class RepairAgent:
                 continue
         return sources
 
-    def _edits(self, places: list[Place], sources: dict[str, Source], issue: Hints, hints: Hints, exception: str) -> list[Edit]:
+    def _edits(self, places: list[Place], sources: dict[str, Source], issue: Hints, hints: Hints, output: str) -> list[tuple[Edit, ...]]:
+        exception = last_error(output)
         edits: list[Edit] = []
         suspicion: dict[tuple[str, int], float] = {}
         for place in places:
@@ -160,7 +166,7 @@ class RepairAgent:
             if source and function:
                 suspicion |= spread(place, function.lineno, function.end_lineno or function.lineno)
                 edits += candidates(source, place, exception)
-        return rank(edits, suspicion, issue, hints, exception)
+        return rank(edits, raised(suspicion, output), issue, hints, exception)
 
     def _submit(self, session: _Session, edit: Edit, baseline: str) -> str:
         cause = edit.cause[0].upper() + edit.cause[1:]
@@ -175,20 +181,3 @@ class RepairAgent:
     def _give_up(self, session: _Session, why: str) -> str:
         session.run(f"{why} I submit no change.", f"git checkout -q -- . && rm -f {SCRIPT} && echo {SUBMIT}", reserve=0)
         return ""
-
-
-def _attempt(edit: Edit, run: str, tests: str) -> str:
-    """One try: undo the last one, make the edit, run the reproduction and, if that passes, the tests. ``-B`` everywhere: two edits within a second and of
-    the same length would otherwise be hidden by a stale bytecode file."""
-    program = (
-        "from pathlib import Path\n"
-        f"path = Path({edit.path!r})\n"
-        "with path.open(encoding='utf-8', newline='') as file:\n"
-        "    lines = file.read().split('\\n')\n"
-        f"first, old = {edit.first - 1}, {list(edit.old)!r}\n"
-        "assert lines[first : first + len(old)] == old\n"
-        f"lines[first : first + len(old)] = {list(edit.new)!r}\n"
-        "with path.open('w', encoding='utf-8', newline='') as file:\n"
-        "    file.write('\\n'.join(lines))\n"
-    )
-    return f"set -o pipefail; git checkout -q -- . && python -B - <<'EDIT' && {run} && {tests}\n{program}EDIT"

@@ -22,7 +22,7 @@ ROOT, OUT = os.getcwd() + os.sep, sys.stdout
 sys.path.insert(0, os.getcwd())
 def short(code):
     name = code.co_filename
-    if not name.startswith(ROOT) or "site-packages" in name or name.endswith("SCRIPT") or code.co_name == "<module>":
+    if not name.startswith(ROOT) or "site-packages" in name or name.endswith("SCRIPT") or not code.co_flags & 1:  # 1: a function's code
         return None
     parts = name[len(ROOT):].split(os.sep)
     return None if any(part.startswith(("test", "conftest")) for part in parts) else name[len(ROOT):]
@@ -198,6 +198,16 @@ def last_error(output: str) -> str:
     return found[-1].rsplit(".", 1)[-1] if found and found[-1] != "AssertionError" else ""
 
 
-def frames(output: str) -> list[tuple[str, int]]:
-    """(file, line) of every frame of the last traceback in ``output``, outermost first."""
-    return [(path, int(line)) for path, line in re.findall(r'File "([^"]+)", line (\d+)', output)]
+def frames(output: str) -> set[tuple[str, int]]:
+    """(file, line) of every frame of the tracebacks in ``output``, as they are written there."""
+    return {(path, int(line)) for path, line in re.findall(r'File "([^"]+)", line (\d+)', output)}
+
+
+def raised(suspicion: dict[tuple[str, int], float], output: str) -> dict[tuple[str, int], float]:
+    """``suspicion`` with the lines that a traceback passes through doubled: a stack trace points at the fault more often than not to its neighbourhood
+    (Wong et al., "Boosting bug-report-oriented fault localization with segmentation and stack-trace analysis", ICSME 2014)."""
+    seen = frames(output)
+    return {
+        (p, n): value * (2 if any(line == n and name.endswith(f"/{p}") for name, line in seen) else 1)
+        for (p, n), value in suspicion.items()
+    }

@@ -1,16 +1,14 @@
-"""In which order candidate edits are tried: how common the kind of fix is, how suspicious the place is, and what the words of the issue and of a hint
-point at.
+"""In which order candidate edits are tried: how common the kind of fix is, how suspicious the place is, and what the words of the issue and of a hint point at.
 
-The prior is the number of isolated single-statement fixes of each pattern in TSSB-3M (Richter and Wehrheim, MSR 2022, 3 million Python fixes;
-thousands, from the data set's own table). A pattern's mass is shared by all its candidates in a function, so that the order is by expected chance per
-try. Fixes that TSSB-3M cannot contain because they add or move statements (guards, defaults, returns, order; in TBar's and GenProg's catalogues) get
-the median mass of the table. Nothing here was fitted to any bench.
+The prior is the number of isolated single-statement fixes of each pattern in TSSB-3M (Richter and Wehrheim, MSR 2022, 3 million Python fixes; thousands,
+from the data set's own table). A pattern's mass is shared by all its candidates in proportion to how suspicious their lines are, so that the order is by
+the chance per try. Fixes that TSSB-3M cannot contain because they add or move statements (guards, defaults, returns, order; in TBar's and GenProg's
+catalogues) get the median mass of the table. Nothing here was fitted to any bench.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 
 from harness.agents.repair_source import Edit
@@ -108,25 +106,35 @@ def _telling(name: str) -> bool:
     return len(name) > 3 and not name.startswith("__")
 
 
-def rank(edits: list[Edit], suspicion: dict[tuple[str, int], float], issue: Hints, hint: Hints, exception: str) -> list[Edit]:
-    """``edits`` without duplicates, most promising first.
+def rank(
+    edits: list[Edit], suspicion: dict[tuple[str, int], float], issue: Hints, hint: Hints, exception: str, *, ways: int = 8
+) -> list[tuple[Edit, ...]]:
+    """Hypotheses, most promising first: each is one kind of fault at one line, with up to ``ways`` ways to mend it, the best first.
 
-    ``suspicion`` maps (path, line) to (0, 1]. The issue's words raise what they point at a little, the observed exception and a hint more. Ties go by
-    path, line and the order in which templates were tried, so that the result depends on nothing else.
+    ``suspicion`` maps (path, line) to a weight above 0. The issue's words raise what they point at a little, the observed exception and a hint more. A
+    hypothesis is worth the sum of its ways. Ties go by path, line and the order in which templates were tried, so that the result depends on nothing else.
     """
     unique = list({(e.path, e.first, e.old, e.new): e for e in reversed(edits)}.values())[::-1]
-    shares = Counter((e.path, e.function, e.pattern) for e in unique)
+    weights = [suspicion.get((e.path, e.place), 0.0) for e in unique]
+    shares: dict[str, float] = {}
+    for edit, weight in zip(unique, weights, strict=True):
+        shares[edit.pattern] = shares.get(edit.pattern, 0.0) + weight
     raised = RAISED.get(exception, ())
 
-    def score(edit: Edit) -> float:
-        value = (
-            suspicion.get((edit.path, edit.place), 0.0)
-            * PRIOR.get(edit.pattern, UNLISTED)
-            / shares[(edit.path, edit.function, edit.pattern)]
-        )
+    def score(position: int) -> float:
+        edit = unique[position]
+        if not weights[position]:
+            return 0.0
+        value = PRIOR.get(edit.pattern, UNLISTED) * weights[position] / shares[edit.pattern]
         value *= issue.family_factor(edit.family, 0.25, 1.5) * (1.0, 1.25, 1.5)[issue.names_place(edit.path, edit.function)]
         value *= 2.0 if edit.family in raised else 1.0
         return value * hint.family_factor(edit.family, 1.0, 3.0) * (1.0, 1.25, 2.0)[hint.names_place(edit.path, edit.function)]
 
-    order = sorted(range(len(unique)), key=lambda i: (-round(score(unique[i]), 9), unique[i].path, unique[i].place, i))
-    return [unique[i] for i in order]
+    scores = [round(score(position), 9) for position in range(len(unique))]
+    groups: dict[tuple[str, int, str], list[int]] = {}
+    for position in sorted(range(len(unique)), key=lambda i: (-scores[i], i)):
+        edit = unique[position]
+        groups.setdefault((edit.path, edit.place, edit.family), []).append(position)
+    parts = [(key, members[i : i + ways]) for key, members in groups.items() for i in range(0, len(members), ways)]
+    parts.sort(key=lambda part: (-round(sum(scores[i] for i in part[1]), 6), part[0][:2], part[1]))
+    return [tuple(unique[i] for i in members) for _, members in parts]
