@@ -110,9 +110,36 @@ def test_an_unknown_outcome_teaches_nothing() -> None:
     assert RulesExtractor().extract(made(outcome="unknown")).drafts == ()
 
 
-def test_an_attempt_that_ran_out_says_so() -> None:
-    draft = of_kind(made((READ, READ, READ), "unresolved", "", status="LimitsExceeded"), "limits")
-    assert "ran out" in draft.title and "no source was changed" in draft.content
+def test_an_attempt_that_ran_out_after_a_change_says_when_the_change_came() -> None:
+    draft = of_kind(made((REPRODUCE, FAILS, EDIT), "unresolved", status="LimitsExceeded"), "limits")
+    assert "ran out" in draft.title and "call 3 of 3 calls" in draft.content
+
+
+def test_edits_that_were_all_taken_back_are_told_by_file_and_reading_alone_is_not_called_editing() -> None:
+    back = step("That does not help.", "git checkout boxes/shelf_count.py")
+    tried = of_kind(made((FAILS, EDIT, FAILS, back, SUMMARY), "unresolved", ""), "attempt")
+    assert "none held" in tried.title and "`boxes/shelf_count.py` 1" in tried.content
+    idle = of_kind(made((FAILS, READ, READ, SUMMARY), "unresolved", ""), "attempt")
+    assert "changed nothing" in idle.title and "edit" not in idle.title
+
+
+def test_a_labelled_root_cause_and_fix_are_taken_from_an_agent_of_few_words() -> None:
+    last = step(
+        "Root cause: in Shelf.count, an absent content is measured (none-guard). Fix: return early when it is absent, in boxes/shelf_count.py.",
+        "git diff",
+    )
+    draft = of_kind(made((REPRODUCE, FAILS, step("I try a guard.", "sed -i '5d' boxes/shelf_count.py"), PASSES, last)), "strategy")
+    assert draft.description.startswith("In Shelf.count") and "return early" in draft.content
+
+
+def test_one_return_code_for_two_checks_blames_the_tests_only_where_they_report() -> None:
+    both = "python reproduce.py && bin/test tests/test_shelf.py"
+    early = signals(
+        made().issue, Trajectory((EDIT, step("x", both, "Traceback (most recent call last):\nTypeError: no\n", 1)), patch=PATCH)
+    )
+    late = signals(made().issue, Trajectory((EDIT, step("x", both, "0\nRan 8 tests in 1s\nFAILED (failures=1)\n", 1)), patch=PATCH))
+    assert [e.result for e in early.checks] == ["failed", "unclear"] and early.broke_tests == ()
+    assert [e.result for e in late.checks] == ["passed", "failed"] and len(late.broke_tests) == 1
 
 
 def test_the_same_attempt_gives_the_same_drafts() -> None:
@@ -124,7 +151,7 @@ def test_the_same_attempt_gives_the_same_drafts() -> None:
     [
         ("cat <<'EOF' > a.py\nit's && done\nEOF\npython a.py", ["edit", "run"]),
         ("cd tests && ./runtests.py forms_tests", ["test"]),
-        ("PYTHONPATH=. timeout 60 python3 -W error -m pytest tests/x.py 2>&1 | tail -5", ["test", "read"]),
+        ("PYTHONPATH=. timeout 60 python3 -W error -m pytest tests/x.py 2>&1 | tail -5", ["test", "other"]),
         ("sed -n '1,5p' a/b.py; sed -i 's/a>b/c/' a/b.py", ["read", "edit"]),
         ("grep -rn 'a | b' src || find . -name x.py", ["search", "search"]),
         ("git stash && git diff", ["revert", "git"]),

@@ -28,6 +28,7 @@ from .shapes import (
     only_removed,
     pattern_changed,
     source_hunks,
+    turned_round,
     widened,
 )
 from .signals import Signals
@@ -46,6 +47,14 @@ class Shape:
 
 
 _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
+    (
+        turned_round,
+        Shape(
+            "swapping operands or arguments",
+            "When a ratio, a difference or a comparison comes out inverted, hold the order of operands and arguments against their names.",
+            "use two values that differ a lot",
+        ),
+    ),
     (
         mutable_default,
         Shape(
@@ -127,7 +136,9 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
         ),
     ),
     (
-        lambda h: gained(h, r"IGNORECASE|\.lower\(\)|\.upper\(\)|casefold"),
+        lambda h: gained(
+            h, r"IGNORECASE|re\.I\b|casefold\(|\.(?:lower|upper)\(\) *(?:==|!=|in\b|not in\b)|(?:==|!=|\bin) [\w.]+\.(?:lower|upper)\(\)"
+        ),
         Shape(
             "ignoring case",
             "If a format ignores case, every comparison with a literal on the way has to, not only the first pattern.",

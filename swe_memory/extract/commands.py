@@ -89,22 +89,25 @@ def parse(command: str) -> tuple[Part, ...]:
     rest = re.sub(r"(?m)^\s*#.*$", "", _HEREDOC.sub(lift, command))
     parts: list[Part] = []
     folder = ""
-    for text in _split(rest):
+    for text, piped in _split(rest):
         moved = re.fullmatch(r"(?:cd|pushd)\s+(\S+)", text)
         if moved:
             folder = clean_path(moved[1])
             continue
         part = _part(text, bodies)
         if part is not None:
+            if piped and part.kind in {"read", "search"} and not part.paths:
+                part = replace(part, kind="other")  # a filter of what came before, not a look of its own
             parts.append(replace(part, folder=folder) if folder else part)
     return tuple(parts)
 
 
-def _split(text: str) -> list[str]:
-    """Split at ``&&``, ``||``, ``;``, ``|`` and new lines outside quotes."""
-    pieces: list[str] = []
+def _split(text: str) -> list[tuple[str, bool]]:
+    """Split at ``&&``, ``||``, ``;``, ``|`` and new lines outside quotes; each piece with whether a single ``|`` came before it."""
+    pieces: list[tuple[str, bool]] = []
     current: list[str] = []
     quote = ""
+    piped = False
     i = 0
     while i < len(text):
         char = text[i]
@@ -117,14 +120,15 @@ def _split(text: str) -> list[str]:
         elif char in "'\"":
             quote = char
         elif char in ";\n|" or text.startswith("&&", i):
-            pieces.append("".join(current))
+            pieces.append(("".join(current).strip(), piped))
             current = []
+            piped = char == "|" and not text.startswith("||", i)
             i += 2 if text[i : i + 2] in ("&&", "||") else 1
             continue
         current.append(char)
         i += 1
-    pieces.append("".join(current))
-    return [piece.strip() for piece in pieces if piece.strip() and not piece.strip().startswith("#")]
+    pieces.append(("".join(current).strip(), piped))
+    return [(piece, after_pipe) for piece, after_pipe in pieces if piece and not piece.startswith("#")]
 
 
 def _part(text: str, bodies: list[str]) -> Part | None:

@@ -35,9 +35,9 @@ _CAUSE = re.compile(
     re.IGNORECASE,
 )
 _INTENT = re.compile(
-    r"^I(?:'ll| will| need to| should| want to| can| plan to| have to)(?: now| just| simply| therefore| also)? "
+    r"^(?:(?:Fix|Solution|Remedy) ?:|I(?:'ll| will| need to| should| want to| can| plan to| have to)(?: now| just| simply| therefore| also)?|Need to) "
     r"(?P<rest>(?:change|modify|replace|update|add|insert|make|wrap|use|move|remove|extend|check|call|return|"
-    r"set|handle|ensure|override|pass|convert|catch|skip)\b.*)",
+    r"set|handle|ensure|override|pass|convert|catch|skip|swap|take|compare|give|turn|copy|drop|put|quote|escape|raise|test|sort|strip)\b.*)",
     re.IGNORECASE,
 )
 _KNOWN = re.compile(
@@ -60,7 +60,7 @@ _PLAN = re.compile(
     r"reproduction|previous|plan|mock))\b|\bi\b.*\bwill\b",
     re.IGNORECASE,
 )
-_HEDGE = re.compile(
+HEDGE = re.compile(
     r"\b(?:maybe|perhaps|might|probably|possibly|i (?:guess|suspect|assume|believe|wonder|doubt)|likely|presumably|"
     r"seems?|not sure|unclear|hypothes\w+|suspicious|"
     r"if i\b|should (?:be|work)|would|could)\b",
@@ -79,7 +79,7 @@ _NOISE = re.compile(
 )
 _OPEN = re.compile(
     r"(?:It|This|That|They|These|Those|He|She|One|Both|Because|Why|Raises|Returns|Currently|If it|Only this|"
-    r"Which|Same|Subsequent|Here|There)\b|(?:Update|Modify|Change|Add|Use|Need|Check|Replace)\b"
+    r"Which|Same|Subsequent|Here|There|Analy[sz]ed)\b|(?:Update|Modify|Change|Add|Use|Need|Check|Replace)\b"
 )
 """A sentence that starts so hangs on the one before it, or is an instruction to oneself."""
 _ASIDE = re.compile(
@@ -120,7 +120,8 @@ def _thought_sentences(thought: str) -> tuple[str, ...]:
 
 def tidy(sentence: str) -> str:
     """A sentence without the words that only lead in, capitalised, closed with a full stop."""
-    text = _LEAD.sub("", sentence.strip())
+    text = re.sub(r"^(?:the )?(?:root )?(?:cause|reason) ?: ", "", sentence.strip(), flags=re.IGNORECASE)
+    text = _LEAD.sub("", text)
     text = re.sub(
         r"\s*\((?:lines?|line number) [\d\s,-]+\)|\s+(?:at|on|in|around|near) lines? \d+(?:\s*(?:-|to|and)\s*\d+)?",
         "",
@@ -160,30 +161,32 @@ def statements(found: Signals) -> tuple[tuple[Statement, ...], tuple[Statement, 
         if number > last + 3 and not late:
             continue
         for raw in _thought_sentences(step.thought):
-            if not 40 <= len(raw) <= 330 or "?" in raw:
+            labelled = raw.lower().startswith(("fix:", "solution:", "remedy:"))
+            named = raw.lower().startswith(("root cause:", "cause:", "the cause:", "the root cause:"))
+            if not (25 if labelled or named else 40) <= len(raw) <= 330 or "?" in raw:
                 continue
             text = tidy(raw)
             intent = _INTENT.match(text)
             if intent is not None:
                 text = tidy(intent["rest"])
             is_fix = intent is not None or _FIX.search(text) is not None
-            if (not is_fix and not _CAUSE.search(text)) or not _usable(text, lines):
+            if (not is_fix and not named and not _CAUSE.search(text)) or not _usable(text, lines, 25 if labelled or named else 45):
                 continue
             known = len(touched & set(re.findall(r"\w+", text)))
             score = 1.0 + min(known, 3) + (1.0 if re.search(r"\bbecause\b|\binstead of\b|\bwhich means\b|\bso that\b", text) else 0.0)
-            score -= 3.0 if _HEDGE.search(text) else 0.0
+            score -= 3.0 if HEDGE.search(text) else 0.0
             score -= 1.0 if len(text) < 70 else 0.0
-            if is_fix and not _SESSION.search(text):
+            if is_fix and not named and not _SESSION.search(text):
                 around = first - 2 <= number <= last
-                score += (2.0 if around else -3.0) if intent is not None else (4.0 if late else 0.0)
-                score -= 3.0 if re.search(r"\btests?\b|tests?/", text) else 0.0
+                score += 7.0 if labelled else ((2.0 if around else -3.0) if intent is not None else (4.0 if late else 0.0))
+                score -= 3.0 if re.search(r"\btests?\b|tests?/|docstring", text) else 0.0
                 score -= 2.0 if re.match(r"(?:It|This)\b", text) else 0.0
                 _keep(fixes, Statement(text, number, score))
-            elif not is_fix and not _OPEN.match(text):
+            elif named or (not is_fix and not _OPEN.match(text)):
                 score += min(len(_CAUSE.findall(text)), 2)
                 # Before the first edit the agent explains the fault; after it, mostly its own change.
                 score += 3.0 if first - 10 <= number <= first else (0.5 if number <= last else 0.0)
-                score += 2.0 if _KNOWN.search(raw) else 0.0
+                score += 5.0 if named else (2.0 if _KNOWN.search(raw) else 0.0)
                 score -= 3.0 if _ASIDE.search(text) else 0.0
                 score -= 1.5 if re.match(r"(?:If|As|Why|For|Test)\b", text) else 0.0
                 score -= 1.0 if re.search(r"\bwe\b|\bshould\b", text) else 0.0
@@ -200,8 +203,8 @@ def _ranked(statements: dict[str, Statement]) -> tuple[Statement, ...]:
     return tuple(sorted(statements.values(), key=lambda s: (-s.score, s.step, s.text)))
 
 
-def _usable(text: str, lines: set[str]) -> bool:
-    if not 45 <= len(text) <= 260 or "?" in text or text.startswith((">", '"', "'", "#")) or text.endswith((":.", ",.")):
+def _usable(text: str, lines: set[str], least: int) -> bool:
+    if not least <= len(text) <= 260 or "?" in text or text.startswith((">", '"', "'", "#")) or text.endswith((":.", ",.")):
         return False
     if re.search(r"\bI\b(?!\w)", text) or text.count("`") % 2 or _PLAN.search(text) or _NOISE.search(text):
         return False

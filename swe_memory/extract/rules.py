@@ -42,21 +42,18 @@ class RulesExtractor:
 
 
 def _ending(material: Material) -> list[ItemDraft]:
-    """An attempt that did not submit (no sample): how it ended and what it had spent its calls on."""
+    """An attempt that had changed source and did not get to submit (no sample): how it ended and when its first change came."""
     status = material.attempt.trajectory.exit_status.strip().lower()
-    words = _ENDINGS.get(status, "")
-    if not words:
-        return []
     found = material.found
-    looking = found.count("list", "search", "read")
-    first = found.first_edit
-    when = f"the first change of source came at call {first + 1}" if first is not None else "no source was changed"
+    if status not in _ENDINGS or not found.sources or found.first_edit is None:
+        return []
+    calls = plural(len(found.trajectory.steps), "call")
     return [
         material.draft(
-            f"An attempt {words}",
-            f"The attempt {words} before it submitted anything final.",
-            f"Of {plural(len(found.trajectory.steps), 'call')}, {plural(looking, 'command')} only looked around, and {when}. "
-            "Make a first small change early, check it, and submit while there is room to do so.",
+            f"An attempt {_ENDINGS[status]}",
+            f"The attempt {_ENDINGS[status]} before it submitted.",
+            f"The first change of source came at call {found.first_edit + 1} of {calls}, and {plural(len(found.edits), 'edit')} and "
+            f"{plural(len(found.checks), 'check')} followed. Submit a version that passes its checks as soon as there is one, and improve it after that.",
             "limits",
             "general",
         )

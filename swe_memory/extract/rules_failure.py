@@ -6,6 +6,7 @@ Only what the trajectory shows is claimed. Nobody knows here why the hidden test
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from ..patches import files, is_test_path
@@ -35,18 +36,54 @@ _NOT_A_DOUBT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """One way to see that something was off: what the item is called, what happened, and how to know earlier."""
+    """One way to see that something was off: what it is called, what happened, how to know earlier. A ``rare`` one is worth telling without an example."""
 
     title: str
     description: str
     happened: str
     advice: str
     kind: str
+    rare: bool = False
 
 
 def failure_drafts(material: Material) -> list[ItemDraft]:
     """Drafts in the order of their worth; the caller keeps the first three that are valid."""
+    if not material.found.sources:
+        return [*_nothing_kept(material), *pitfall(material)]
     return [*_tried(material), *_diagnosis(material), *tests(material), *pitfall(material)]
+
+
+def _nothing_kept(material: Material) -> list[ItemDraft]:
+    """An attempt that ended without a change of source: where it tried, or at least looked. (No sample among the attempts read for these rules.)"""
+    found = material.found
+    calls = plural(len(found.trajectory.steps), "call")
+    places = Counter(p for e in found.tried for p in e.part.paths if "/" in p and p not in found.scratch and not is_test_path(p))
+    still = f" The reproduction went on failing with `{material.symptom}`." if material.symptom else ""
+    if places:
+        names = [p for p, _ in places.most_common(3)]
+        return [
+            material.draft(
+                f"Edits of {short_path(names[0], 2)} were tried and none held",
+                f"An attempt made {plural(len(found.tried), 'edit')} in {calls}, most of them in {listing(names, 3)}, and submitted none.",
+                f"Edits by file: {', '.join(f'`{p}` {n}' for p, n in places.most_common(4))}.{still} "
+                "The fault may lie in another file, or need a kind of change that was not among them.",
+                "attempt",
+                "repository",
+            )
+        ]
+    read = Counter(p for e in found.events if e.kind in {"read", "search"} for p in e.part.paths if "." in p.rsplit("/", 1)[-1])
+    if not read:
+        return []
+    names = [p for p, _ in read.most_common(4)]
+    return [
+        material.draft(
+            f"An attempt read {short_path(names[0], 2)} and changed nothing",
+            f"An attempt ended after {calls} without an edit of any source file.",
+            f"It looked most into {listing(names, 4)}.{still} Make a first small change early and check it: what it does tells more than one more reading.",
+            "attempt",
+            "repository",
+        )
+    ]
 
 
 def _tried(material: Material) -> list[ItemDraft]:
@@ -133,9 +170,9 @@ def set_aside(material: Material) -> str:
 def _diagnosis(material: Material) -> list[ItemDraft]:
     """The strongest sign in the attempt that something was off, in general words, with its figures."""
     sign = _sign(material)
-    if sign is None:
-        return []
     believed = example(material, GOOD)
+    if sign is None or not (believed or sign.rare):
+        return []
     middle = f" It rested on this: {lower_first(believed)}" if believed else ""
     title = f"{sign.title} (`{material.symptom}`)" if material.symptom and len(sign.title) < 60 else sign.title
     return [material.draft(title, sign.description, f"{sign.happened}{middle} {sign.advice}", sign.kind, "general")]
@@ -146,15 +183,6 @@ def _sign(material: Material) -> _Sign | None:
     size = f"{plural(found.changed_lines, 'changed line')} in {plural(len(found.sources), 'source file')}"
     shape = material.shapes[0] if material.shapes else None
     change = f"The change ({size}" + (f", {shape.name})" if shape is not None and shape not in VAGUE else ")")
-    calls = plural(len(found.trajectory.steps), "call")
-    if not found.sources:
-        return _Sign(
-            "Submitted without a change of source",
-            "The attempt ended with no change of any source file.",
-            f"Nothing that could resolve the issue was there after {calls}.",
-            "Set a point, a third of the way, by which a first change is in place.",
-            "scope",
-        )
     if found.waived and found.tests and found.tests[-1].result == "failed":
         return _Sign(
             "A failing check was waved through as unrelated",
@@ -162,6 +190,7 @@ def _sign(material: Material) -> _Sign | None:
             f"{change} was submitted with that failure in place.",
             "Run the same tests on the untouched code: only a failure that is there too is unrelated.",
             "verification",
+            rare=True,
         )
     rewritten = _rewritten(material)
     if rewritten:
@@ -171,6 +200,7 @@ def _sign(material: Material) -> _Sign | None:
             f"{change} broke {plural(len(found.broke_tests), 'test run')}, and {plural(rewritten, 'line')} of existing tests gave way to it.",
             "An existing test that fails shows behaviour that must stay: narrow the change until the old expectations hold, and only then add new ones.",
             "verification",
+            rare=True,
         )
     if not found.checks_after_last_edit and not _cosmetic(material):
         return _Sign(
@@ -181,11 +211,11 @@ def _sign(material: Material) -> _Sign | None:
             "verification",
         )
     if not found.tests:
-        own = len(found.checks_after_last_edit)
+        own = sum(e.result == "passed" and e.step >= (found.first_edit or 0) for e in found.checks)
         return _Sign(
             "Only own scripts were run, no existing tests",
             "The fix was checked with own scripts alone; the repository's tests were not run once.",
-            f"{change} passed {plural(own, 'run')} of scripts written for it after its last edit.",
+            f"{change} passed {plural(own, 'run')} of scripts that were written for it.",
             "Own scripts repeat one's own reading of the issue: run the tests of the edited file too, and read them for cases that the issue leaves out.",
             "verification",
         )
@@ -210,7 +240,7 @@ def _sign(material: Material) -> _Sign | None:
         return _Sign(
             "The same command again and again",
             "One command was repeated without a change in between.",
-            f"It was given {found.repeated} times in {calls}.",
+            f"It was given {found.repeated} times in {plural(len(found.trajectory.steps), 'call')}.",
             "At the second time, write down what was expected and what came, and look at the place where they part.",
             "loop",
         )

@@ -7,11 +7,14 @@ import re
 from ..records import ItemDraft
 from .catalogue import VAGUE
 from .material import Material, fit, listing, lower_first, plural, short_path
+from .prose import HEDGE
 from .testing import TestRun
 
 GOOD = 5.5
 """From this score on a sentence about the cause or the fix stands on its own; found by reading about a hundred of them."""
 STRONG = 7.0
+MANY = 8
+"""More functions than this were hardly changed for one reason; naming them helps nobody."""
 
 
 def success_drafts(material: Material) -> list[ItemDraft]:
@@ -61,6 +64,9 @@ def _cause(material: Material) -> list[ItemDraft]:
     symbol = material.main_symbol or short_path(material.main_path, 1)
     title = titled(symbol, material.main_path, shape)
     lines = [f"What worked: {lower_first(did)}"] if did and cause is not None else []
+    if cause is None:
+        gone, come = material.delta
+        lines.append(f"The change is in {material.place}" + (f" and works with {listing(come, 3)}." if come else "."))
     description = cause.text if cause is not None else told
     if cause is not None:
         second = next((s for s in material.causes if s.score >= STRONG and s.text != cause.text and s.text != did), None)
@@ -95,7 +101,7 @@ def _together(material: Material) -> list[ItemDraft]:
         words = {n for p in others for n in (*symbols[p], p, p.rsplit("/", 1)[-1])}
     else:
         names = tuple(n for n in symbols.get(material.main_path, ()) if not re.match(r"_*[A-Z]", n))
-        if len(names) < 3:
+        if not 3 <= len(names) <= MANY:
             return []
         title = fit(f"{short_path(material.main_path, 2)}: {listing(names, 2).split(' and ')[0]} and {len(names) - 1} more change together")
         each = f"{listing(names, 5)} in `{material.main_path}`"
@@ -120,7 +126,7 @@ def _general(material: Material) -> list[ItemDraft]:
 def example(material: Material, least: float = STRONG, since: int = 0) -> str:
     """The best cause, said at step ``since`` or later, that reads well without names (at most three placeholders), "" where none does."""
     for statement in material.causes[:8]:
-        if statement.score >= least and statement.step >= since:
+        if statement.score >= least and statement.step >= since and not HEDGE.search(statement.text):
             text = material.general(statement.text)
             if text and len(re.findall(r"\b(?:class|method|function|module|attribute|constant|value) [A-J]\b", text)) <= 3:
                 return text
@@ -231,16 +237,16 @@ def tests(material: Material) -> list[ItemDraft]:
     if material.found_by and len(lines) < 3:
         lines.append(f"`{material.found_by}` showed where they are.")
     if len(lines) < 2:
-        lines.append(_targets(run, covering[0]))
+        lines.append(_targets(run, covering[0], material.main_symbol or short_path(material.main_path, 1)))
     return [material.draft(title, description, " ".join(lines[:3]), "testing", "repository")]
 
 
-def _targets(run: TestRun, target: str) -> str:
+def _targets(run: TestRun, target: str, symbol: str) -> str:
     if "/" in target:
-        return f"`{run.runner}` takes the path of a test file, so one file can be run after every edit."
+        return f"`{run.runner}` takes the path of a test file, so this one file can be run after every edit of `{symbol}`."
     if "." in target:
-        return f"`{run.runner}` takes dotted names below the tests folder, not paths: a package, one of its modules, or a class in it."
-    return f"`{run.runner}` takes names below the tests folder, not paths; `{target}.` and a module name narrows it."
+        return f"`{run.runner}` takes dotted names below the tests folder, not paths: `{symbol}` is covered by this one."
+    return f"`{run.runner}` takes names below the tests folder, not paths; `{target}.` and a module name narrows it for `{symbol}`."
 
 
 def _shorter(run: TestRun, target: str) -> str:

@@ -64,6 +64,7 @@ _COMPARE = {"<", "<=", ">", ">=", "==", "!="}
 
 
 def code_lines(lines: tuple[str, ...]) -> list[str]:
+    """Lines that are neither empty nor comments nor bare strings."""
     return [line for line in lines if line and not line.startswith(("#", '"""', "'''", "//", "*"))]
 
 
@@ -84,37 +85,51 @@ def swaps(hunk: Hunk) -> list[tuple[list[str], list[str]]]:
 
 
 def gained(hunk: Hunk, pattern: str) -> bool:
+    """The added lines match a pattern more often than the removed ones."""
     added, removed = "\n".join(code_lines(hunk.added)), "\n".join(code_lines(hunk.removed))
     return len(re.findall(pattern, added, re.MULTILINE)) > len(re.findall(pattern, removed, re.MULTILINE))
 
 
 def mutable_default(hunk: Hunk) -> bool:
+    """A list, dict or set as default in a signature gave way to None."""
     return any(re.search(r"\bdef\b.*=\s*(?:\[\]|\{\}|set\(\)|list\(\)|dict\(\))", line) for line in hunk.removed) and any(
         "None" in line for line in hunk.added
     )
 
 
 def comparison(hunk: Hunk) -> bool:
+    """Only a comparison operator differs."""
     return any(len(a) <= 2 and len(b) <= 2 and set(a) | set(b) and (set(a) | set(b)) <= _COMPARE | {"not"} for a, b in swaps(hunk))
 
 
 def off_by_one(hunk: Hunk) -> bool:
+    """Only a plus or minus one differs."""
     return any((b in (["+", "1"], ["-", "1"]) and not a) or (a in (["+", "1"], ["-", "1"]) and not b) for a, b in swaps(hunk))
 
 
 def arithmetic(hunk: Hunk) -> bool:
+    """Only an arithmetic operator differs."""
     return any(len(a) <= 1 and len(b) <= 1 and set(a) | set(b) and (set(a) | set(b)) <= set("+-*/%") for a, b in swaps(hunk))
 
 
 def logic(hunk: Hunk) -> bool:
+    """Only and, or or not differs."""
     return any({*a, *b} <= {"and", "or", "not"} and (a or b) for a, b in swaps(hunk))
 
 
+def turned_round(hunk: Hunk) -> bool:
+    """One line with the same words in another order."""
+    pairs = list(zip(code_lines(hunk.removed), code_lines(hunk.added), strict=False))
+    return any(a != b and sorted(_TOKEN.findall(a)) == sorted(_TOKEN.findall(b)) for a, b in pairs) and len(pairs) <= 2
+
+
 def moved(hunk: Hunk) -> bool:
+    """The same lines in another order."""
     return len(code_lines(hunk.removed)) > 0 and sorted(code_lines(hunk.removed)) == sorted(code_lines(hunk.added))
 
 
 def one_call_swapped(hunk: Hunk) -> bool:
+    """Only one name differs."""
     return any(
         len(a) == 1 and len(b) == 1 and a[0].isidentifier() and b[0].isidentifier() and a[0] not in {"True", "False", "None"}
         for a, b in swaps(hunk)
@@ -122,10 +137,12 @@ def one_call_swapped(hunk: Hunk) -> bool:
 
 
 def flag_flipped(hunk: Hunk) -> bool:
+    """Only a True, False, None, 0 or 1 differs."""
     return any(len(a) == 1 and len(b) == 1 and {a[0], b[0]} <= {"True", "False", "None", "0", "1"} for a, b in swaps(hunk))
 
 
 def literal_changed(hunk: Hunk) -> bool:
+    """Only one literal differs."""
     return any(
         len(a) == 1 and len(b) == 1 and (a[0][0] in "'\"" or a[0].isdigit()) and (b[0][0] in "'\"" or b[0].isdigit())
         for a, b in swaps(hunk)
@@ -133,6 +150,7 @@ def literal_changed(hunk: Hunk) -> bool:
 
 
 def constant_for_value(hunk: Hunk) -> bool:
+    """A constant gave way to a name."""
     return any(
         len(a) == 1 and (a[0].isdigit() or a[0] in {"True", "False", "None"}) and b and b[0].isidentifier() and len(b) <= 4
         for a, b in swaps(hunk)
@@ -140,6 +158,7 @@ def constant_for_value(hunk: Hunk) -> bool:
 
 
 def argument(hunk: Hunk) -> bool:
+    """A call got one more argument."""
     if any(line.startswith(("except", "raise", "def ", "import", "from ", "if ", "elif ")) for line in (*hunk.removed, *hunk.added)):
         return False
     return any(
@@ -149,17 +168,21 @@ def argument(hunk: Hunk) -> bool:
 
 
 def pattern_changed(hunk: Hunk) -> bool:
+    """A regular expression changed."""
     both = [line for line in (*hunk.removed, *hunk.added) if re.search(r"\bre\.|\br['\"]|_re\b|regex|pattern", line, re.IGNORECASE)]
     return any(line in hunk.removed for line in both) and any(line in hunk.added for line in both)
 
 
 def only_removed(hunk: Hunk) -> bool:
+    """Lines were taken out and none added."""
     return bool(code_lines(hunk.removed)) and not code_lines(hunk.added)
 
 
 def widened(hunk: Hunk) -> bool:
+    """A condition got one more "or"."""
     return any(not a and b and b[0] in {"or", "|"} for a, b in swaps(hunk)) or any(not a and b and b[-1] in {"or"} for a, b in swaps(hunk))
 
 
 def narrowed(hunk: Hunk) -> bool:
+    """A condition got one more "and"."""
     return any(not a and b and (b[0] == "and" or b[-1] == "and") for a, b in swaps(hunk))

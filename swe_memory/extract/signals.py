@@ -26,6 +26,7 @@ _FAILED = re.compile(
 _PASSED = re.compile(
     r"\b[1-9]\d* passed\b|^OK(?: \(.*\))?$|\bRan [1-9]\d* tests?\b|tests finished: [1-9]\d* passed|All tests passed|^ok\b", re.MULTILINE
 )
+_REPORTED = re.compile(r"\b\d+ (?:passed|failed)\b|\bRan \d+ tests?\b|tests finished: \d+|^(?:FAILED|ERROR)\b", re.MULTILINE)
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _MISSING = re.compile(
     r"No module named ['\"]?(?P<module>[\w.]+)|(?P<command>[\w./-]+): (?:command not found|not found)|can't open file|"
@@ -99,6 +100,15 @@ class Signals:
     def tests(self) -> tuple[Event, ...]:
         """Runs of tests that the repository had, in order."""
         return tuple(e for e in self.events if e.kind == "test" and not e.own)
+
+    @cached_property
+    def tried(self) -> tuple[Event, ...]:
+        """Edits of files that were there before, whether or not they stayed: the attempts at a change."""
+        return tuple(
+            e
+            for e in self.events
+            if e.kind == "edit" and any("/" in p and p not in self.scratch and not p.startswith("/") for p in e.part.paths)
+        )
 
     @property
     def first_edit(self) -> int | None:
@@ -225,22 +235,28 @@ def signals(issue: Issue, trajectory: Trajectory) -> Signals:
     for number, step in enumerate(trajectory.steps):
         for action in step.actions:
             parts = parse(action.command)
-            checked = False
-            for part in reversed(parts):
-                # One return code for the whole line: it belongs to the last check in it.
-                if part.kind in {"test", "run"} and not checked:
-                    checked = True
-            last = max((i for i, part in enumerate(parts) if part.kind in {"test", "run"}), default=-1)
-            for i, part in enumerate(parts):
-                events.append(_event(number, part, action, i == last, paths, sources, scratch, writers))
+            results = _results(parts, action)
+            for part, result in zip(parts, results, strict=True):
+                events.append(_event(number, part, result, paths, sources, scratch, writers))
     return Signals(tuple(events), trajectory, issue, patch, paths, sources, frozenset(scratch))
+
+
+def _results(parts: tuple[Part, ...], action: Action) -> list[Outcome3]:
+    """How each check of one line ended. There is one return code for all of them: where several could have failed, tests did only if they say so."""
+    whole = outcome_of(action)
+    checks = [i for i, part in enumerate(parts) if part.kind in {"test", "run"}]
+    if whole != "failed" or len(checks) < 2:
+        return [whole] * len(parts)
+    reported = bool(_REPORTED.search(_ANSI.sub("", action.output[-_TAIL:])))
+    tests = [i for i in checks if parts[i].kind == "test"]
+    guilty = tests[-1] if reported and tests else next((i for i in checks if parts[i].kind == "run"), checks[-1])
+    return ["failed" if i == guilty else ("passed" if i < guilty else "unclear") for i in range(len(parts))]
 
 
 def _event(
     number: int,
     part: Part,
-    action: Action,
-    last: bool,
+    result: Outcome3,
     paths: tuple[str, ...],
     sources: tuple[str, ...],
     scratch: set[str],
@@ -269,7 +285,7 @@ def _event(
         named = [path for path in part.paths if not path.endswith(("runtests.py", "manage.py", "setup.py"))]
         own = bool(named) and all(path in scratch or path.split("::")[0] in scratch for path in named)
         own = own or (part.kind == "run")
-        return Event(number, part.kind, part, outcome_of(action) if last else "unclear", (), own)
+        return Event(number, part.kind, part, result, (), own)
     return Event(number, part.kind, part)
 
 

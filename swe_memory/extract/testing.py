@@ -182,11 +182,16 @@ def _remedy(found: Signals, failed: int, worked: int) -> str:
                 if not 30 <= len(text) <= 220 or "?" in text or text.count("`") % 2 or not _SOLUTION.search(text) or text.endswith(":."):
                     continue
                 text = re.sub(
-                    r"^(?:So )?(?:I|We)(?:'ll| will| should(?: probably)?| need to| must| have to| can) (?:just |probably |first |also )?",
+                    r"^(?:So )?(?:(?:I|We)(?:'ll| will| should(?: probably)?| need to| must| have to| can)|Need to|Should) "
+                    r"(?:just |probably |first |also )?",
                     "",
                     text,
                 )
-                if re.search(r"\b(?:I|my|we|let's|let me|maybe|again|now|file name|previous|mistake)\b", text, re.IGNORECASE):
+                if re.search(
+                    r"\b(?:I|my|we|let's|let me|maybe|again|now|file name|previous|mistake|didn't|forgot|or just|try to)\b",
+                    text,
+                    re.IGNORECASE,
+                ):
                     continue
                 if len(text) > len(best):
                     best = text[0].upper() + text[1:]
