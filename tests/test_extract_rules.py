@@ -65,6 +65,12 @@ def test_an_edit_after_the_last_check_is_named() -> None:
     assert "edited after the last check" in sign.title
 
 
+def test_a_test_run_that_skipped_everything_counts_as_no_check() -> None:
+    skipped = step("Run the tests.", "bin/test tests/test_shelf.py", "ssss\nRan 4 tests in 0.1s\n\nOK (skipped=4)\n")
+    tried = of_kind(made((REPRODUCE, FAILS, EDIT, PASSES, skipped, SUMMARY), "unresolved"), "attempt")
+    assert "skipped every test" in tried.content and "does not cover" not in tried.content
+
+
 def test_rewritten_expectations_are_named() -> None:
     patch = PATCH + (
         "diff --git a/tests/test_shelf.py b/tests/test_shelf.py\n--- a/tests/test_shelf.py\n+++ b/tests/test_shelf.py\n"

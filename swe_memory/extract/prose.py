@@ -54,7 +54,7 @@ _FIX = re.compile(
     re.IGNORECASE,
 )
 _PLAN = re.compile(
-    r"\b(?:i'll|i will|let'?s|let me|i need to|i should|i want|i'm|i am|i can|i could|i must|we need|we should|"
+    r"\b(?:my|i'll|i will|let'?s|let me|i need to|i should|i want|i'm|i am|i can|i could|i must|we need|we should|"
     r"we can|i have to|i'd|plan is|i might|i see|i saw|"
     r"i had|i did|i was|i ran|i forgot|i made|i think|i know|i noticed|i found|my (?:test|script|command|sed|"
     r"reproduction|previous|plan|mock))\b|\bi\b.*\bwill\b",

@@ -17,6 +17,7 @@ from .material import Material, listing, lower_first, plural, short_path
 from .prose import tidy
 from .rules_success import GOOD, done, example, pitfall, tests, titled
 from .signals import thought_of
+from .testing import all_skipped
 from .validate import sentences
 
 WIDE_FILES = 4
@@ -114,7 +115,9 @@ def _tried(material: Material) -> list[ItemDraft]:
         lines.append(f"It read {listing(read, 3)} on the way and changed nothing there.")
     if len(lines) < 3:
         passed = [e for e in material.found.tests_after_last_edit if e.result == "passed"]
-        if passed and material.run is not None:
+        if passed and all(all_skipped(e, material.found) for e in passed):
+            lines.append(f"`{' '.join(passed[-1].part.words)[:80]}` skipped every test, so nothing but own scripts checked it.")
+        elif passed and material.run is not None:
             lines.append(f"`{material.run.command}` passed all the same, so it does not cover what was missing.")
         elif not material.found.tests:
             lines.append("No existing test was run; only scripts written for the change were.")

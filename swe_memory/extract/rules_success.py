@@ -8,7 +8,7 @@ from ..records import ItemDraft
 from .catalogue import VAGUE
 from .material import Material, fit, listing, lower_first, plural, short_path
 from .prose import HEDGE
-from .testing import TestRun
+from .testing import TestRun, targets_of
 
 GOOD = 5.5
 """From this score on a sentence about the cause or the fix stands on its own; found by reading about a hundred of them."""
@@ -65,7 +65,7 @@ def _cause(material: Material) -> list[ItemDraft]:
     title = titled(symbol, material.main_path, shape)
     lines = [f"What worked: {lower_first(did)}"] if did and cause is not None else []
     if cause is None:
-        gone, come = material.delta
+        come = material.delta[1]
         lines.append(f"The change is in {material.place}" + (f" and works with {listing(come, 3)}." if come else "."))
     description = cause.text if cause is not None else told
     if cause is not None:
@@ -250,7 +250,7 @@ def _targets(run: TestRun, target: str, symbol: str) -> str:
 
 
 def _shorter(run: TestRun, target: str) -> str:
-    return f"{run.runner.rsplit('/', 1)[-1]} {target}".strip()
+    return f"{run.runner.removeprefix('./')} {target}".strip()
 
 
 def _older_failures(material: Material) -> str:
@@ -265,10 +265,9 @@ def _older_failures(material: Material) -> str:
             for e in found.events
         )
         if before or undone:
-            target = next(iter(event.part.paths), "")
-            return (
-                f"Some of the tests{f' in `{target}`' if target else ''} fail on the untouched code too: run them there first and compare."
-            )
+            targets = targets_of(event, found)
+            if targets:
+                return f"Some of the tests in `{targets[0]}` fail on the untouched code too: run them there first and compare."
     return ""
 
 

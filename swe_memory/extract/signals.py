@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from ..patches import edited_paths, is_test_path, source_paths
+from ..patches import edited_paths, files, is_test_path, source_paths
 from ..records import Action, Issue, Trajectory
 from .commands import Kind, Part, parse
 
@@ -229,7 +229,8 @@ def signals(issue: Issue, trajectory: Trajectory) -> Signals:
     patch = trajectory.patch or ""
     paths = edited_paths(patch)
     sources = source_paths(patch)
-    scratch: set[str] = set()
+    # Tests that the attempt added are its own, though they stay in the patch.
+    scratch: set[str] = {file.path for file in files(patch) if file.created and is_test_path(file.path)}
     writers: dict[str, tuple[str, ...]] = {}
     events: list[Event] = []
     for number, step in enumerate(trajectory.steps):

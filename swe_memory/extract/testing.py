@@ -66,6 +66,22 @@ def test_run(found: Signals) -> TestRun | None:
     return best
 
 
+def targets_of(event: Event, found: Signals) -> tuple[str, ...]:
+    """What a test run was asked to run, where it really ran some of it; () otherwise."""
+    output = "\n".join(a.output[-6000:] for a in found.trajectory.steps[event.step].actions)
+    run = _generalise(event, found) if _RAN.search(output) else None
+    return run.targets if run is not None else ()
+
+
+def all_skipped(event: Event, found: Signals) -> bool:
+    """Whether a test run skipped every test that it collected: it ended well and checked nothing."""
+    output = "\n".join(a.output[-6000:] for a in found.trajectory.steps[event.step].actions)
+    ran, skipped = re.search(r"\bRan (\d+) tests?", output), re.search(r"skipped=(\d+)", output)
+    if ran and skipped:
+        return int(skipped[1]) >= int(ran[1])
+    return bool(re.search(r"=+ .*\b\d+ skipped\b.* in ", output)) and not re.search(r"\b\d+ (?:passed|failed)\b", output)
+
+
 def _size(output: str) -> tuple[int, float | None]:
     """How many tests a run had and how long it took, where its summary says; (0, None) where not."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
@@ -217,6 +233,6 @@ def found_by(found: Signals) -> str:
         return ""
     for event in reversed([e for e in found.events if first - 4 <= e.step < first and e.kind in {"search", "list"}]):
         text = squeeze(event.part.text)
-        if re.search(r"\btest", text) and len(text) <= 70 and "`" not in text and "|" not in text:
+        if re.search(r"\btest", text) and "runtests" not in text and len(text) <= 70 and "`" not in text and "|" not in text:
             return text
     return ""
