@@ -331,6 +331,7 @@ class Store:
             return corpus
         missing = {(found.txn, key) for key, found in state.experiences.items()} - corpus.row_of.keys()
         if missing:
+            corpus.reserve(len(corpus) + len(missing))
             txns = sorted({txn for txn, _ in missing})
             where = f"txn IN {quoted(txns)}" if len(txns) <= 200 else ""
             columns = [*COLUMNS, "vector"] if corpus.dimension else list(COLUMNS)

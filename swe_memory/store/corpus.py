@@ -87,6 +87,15 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.row_ids)
 
+    def reserve(self, rows: int) -> None:
+        """Make room for ``rows`` vectors in all, so that loading many copies them once."""
+        import numpy as np
+
+        if rows > len(self._vectors):
+            room = np.zeros((rows, self.dimension), dtype=np.float32)
+            room[: len(self._vectors)] = self._vectors
+            self._vectors = room
+
     def add(self, batch: pa.RecordBatch, chosen: Sequence[int]) -> None:
         """Append the ``chosen`` rows of a batch with the columns ``COLUMNS``, ``_rowid`` and, where there are vectors, ``vector``."""
         import numpy as np
@@ -105,9 +114,7 @@ class Corpus:
         if not self.dimension:
             return
         if len(self) > len(self._vectors):
-            room = np.zeros((max(len(self), len(self._vectors) * 3 // 2), self.dimension), dtype=np.float32)
-            room[:start] = self._vectors[:start]
-            self._vectors = room
+            self.reserve(max(len(self), len(self._vectors) * 3 // 2))
         vectors = batch.column("vector")
         valid = np.asarray(vectors.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
         self.has_vector.extend(valid.tolist())
