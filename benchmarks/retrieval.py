@@ -5,8 +5,9 @@
 ISSUES.jsonl holds one issue a line: instance_id, repo, problem_statement, patch (the reference fix). An experience of each issue is learned into a real
 bank, with the paths and functions that its fix edited; then every issue is asked about, and what is recalled is graded by the fixes: 3 it changed one of the
 same functions, 2 one of the same files, 1 a file in the same folder, 0 otherwise. Here reference fixes serve as an oracle for "where the attempt
-edited"; the product never sees one. With --attempts the issues that have an attempt in RUNS_FOLDER are asked about twice: with the places of their fix, and
-with the places that the attempt really edited, passed or failed; relevance stays that of the fixes.
+edited"; the product never sees one. With --attempts a bank of only those issues that have an attempt in RUNS_FOLDER is asked about every issue, twice: with
+the places of their fixes, and with the places that the attempts really edited, passed or failed. Relevance stays that of the fixes, so an attempt that
+missed a file cannot be found by it, though it is counted as relevant.
 
 Two settings. *Streaming*: only issues earlier in the same repository (by the number in the id), and about as many of the others, are in the bank, read as
 the snapshot of that time. *Leave-one-out*: all of them but the issue itself, which rule 1's guard removes. Numbers are over *answerable* queries:
@@ -161,8 +162,11 @@ class Answers:
     score: np.ndarray
 
 
-def learn_in_rounds(bank: MemoryBank, rows: Sequence[Row], patches: Sequence[str]) -> list[int]:
-    """Learn the n-th issue of every repository in the n-th round, one commit each; for each row the bank version before its round."""
+def learn_in_rounds(bank: MemoryBank, rows: Sequence[Row], patches: Sequence[str | None]) -> list[int]:
+    """Learn the n-th issue of every repository in the n-th round, one commit each; for each row the bank version before its round.
+
+    Rows whose patch is None are not learned.
+    """
     position: dict[str, int] = {}
     rounds: dict[int, list[int]] = {}
     for index, row in enumerate(rows):
@@ -173,7 +177,13 @@ def learn_in_rounds(bank: MemoryBank, rows: Sequence[Row], patches: Sequence[str
     for _, members in sorted(rounds.items()):
         for index in members:
             before[index] = bank.version
-        attempts = [Attempt(rows[i].issue, Trajectory((), patch=patches[i]), Verdict.from_tests(resolved=True)) for i in members]
+        attempts = [
+            Attempt(rows[i].issue, Trajectory((), patch=patches[i]), Verdict.from_tests(resolved=True))
+            for i in members
+            if patches[i] is not None
+        ]
+        if not attempts:
+            continue
         report = bank.learn_many(attempts, extractor=OneItem(), session="benchmark")
         if report.failures or not all(len(learned.items) == 1 for learned in report):
             raise SweMemoryError(
@@ -342,19 +352,23 @@ def coverage(protocol: str, table: np.ndarray, allowed: np.ndarray, answers: Ans
 
 
 def measure(
-    label: str, rows: Sequence[Row], patches: Sequence[str], embedder: Embedder | None, seed: int, say: Callable[[str], None]
+    label: str, rows: Sequence[Row], patches: Sequence[str | None], embedder: Embedder | None, seed: int, say: Callable[[str], None]
 ) -> tuple[list[Block], list[dict[str, Any]]]:
     """Learn the rows into a bank and grade every way of asking; blocks for both protocols and halves, and the coverage table."""
     table = grades(rows)
-    same = np.array([[a.issue.repo == b.issue.repo for b in rows] for a in rows]) & ~np.eye(len(rows), dtype=bool)
+    learned = np.array([patch is not None for patch in patches])
+    same = np.array([[a.issue.repo == b.issue.repo for b in rows] for a in rows]) & ~np.eye(len(rows), dtype=bool) & learned
     earlier = same & np.tri(len(rows), k=-1, dtype=bool)  # rows are in order of repository and number
     blocks: list[Block] = []
     curve: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="swe-memory-benchmark-") as name:
         folder = Path(name)
         banks: list[tuple[str, MemoryBank, list[int]]] = []
-        for title, model in [("swe-memory", embedder)] * (embedder is not None) + [("swe-memory, no embedder", None)]:
-            say(f"{label}: learning {len(rows)} experiences ({title})")
+        ways: list[tuple[str, Embedder | None]] = [("swe-memory", embedder)] if embedder is not None else []
+        if learned.all() or not ways:  # without vectors the reference fixes of all issues are enough to see
+            ways.append(("swe-memory, no embedder", None))
+        for title, model in ways:
+            say(f"{label}: learning {int(learned.sum())} experiences ({title})")
             bank = MemoryBank.open(folder / f"bank-{len(banks)}.lance", embedder=model)
             banks.append((title, bank, learn_in_rounds(bank, rows, patches)))
         for protocol, allowed in (("streaming", earlier), ("leave-one-out", same)):
@@ -433,16 +447,18 @@ def run(arguments: Sequence[str]) -> int:
     blocks, curve = measure("reference fixes", rows, [row.patch for row in rows], embedder, options.seed, say)
     if options.attempts is not None:
         edited = attempt_patches(options.attempts)
-        tried = [row for row in rows if row.issue.id in edited]
+        tried = {row.issue.id for row in rows} & edited.keys()
         if not tried:
             raise UsageError(
                 f"No attempt in {options.attempts} is at an issue of {options.issues}.", "Give the run folder of the same issues."
             )
+        fixes = [row.patch if row.issue.id in tried else None for row in rows]
+        real = [edited.get(row.issue.id) for row in rows]
         for label, patches in (
-            ("issues with an attempt: reference fixes", [row.patch for row in tried]),
-            ("issues with an attempt: what the attempts edited", [edited[row.issue.id] for row in tried]),
+            (f"{len(tried)} attempted issues, reference fixes", fixes),
+            (f"{len(tried)} attempts, what they edited", real),
         ):
-            blocks += measure(label, tried, patches, embedder, options.seed, say)[0]
+            blocks += measure(label, rows, patches, embedder, options.seed, say)[0]
     seconds = time.perf_counter() - started
     if options.json:
         figures = {"issues": len(rows), "seed": options.seed, "settings": ANSWER_ALWAYS.describe()}
