@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from swe_memory.errors import UsageError
+from swe_memory.errors import SweMemoryError, UsageError
 from swe_memory.records import (
     Attempt,
     Experience,
@@ -53,6 +53,18 @@ CANDIDATES = 50
 def utc_now() -> datetime:
     """The time, timezone-aware."""
     return datetime.now(UTC)
+
+
+def _by_name(identity: Identity) -> tuple[Vectors | None, str]:
+    """The embedder that a bank was built with, or None and why it is not to be had here."""
+    from swe_memory.embed import open_embedder
+
+    if not identity.dimension:
+        return None, "the bank was made without an embedder"
+    try:
+        return open_embedder(identity.name), ""
+    except SweMemoryError as error:
+        return None, error.what
 
 
 def random_id() -> str:
@@ -111,24 +123,24 @@ class MemoryBank:
         from swe_memory import embed
 
         warnings: list[str] = []
-        chosen: Vectors | None
-        if embedder == "auto":
-            chosen = None if any_embedder else embed.default_embedder()
-        else:
-            chosen = embedder
+        chosen = embedder if embedder != "auto" else None if any_embedder else embed.default_embedder()
         store = Store.open(uri, identity=identity_of(chosen), at=clock(), txn=new_id(), create=create, read_only=read_only)
-        kept = store.identity
-        if embedder == "auto" and not any_embedder and kept != identity_of(chosen):
-            installed, chosen = chosen, None if kept.dimension == 0 else embed.open_embedder(kept.name)
-            if kept.dimension == 0 and installed is not None:
-                warnings.append(f"the bank has no vectors; `swe-memory bank reembed --bank {uri}` adds those of {installed.name}")
-        if chosen is None and kept.dimension and not any_embedder:
-            why = embed.embedder_problem() if embedder == "auto" else "no embedder was given"
-            warnings.append(f"recall works on full text and paths only: {why or kept.name + ' is not available'}")
-        elif chosen is None and not kept.dimension and embedder == "auto" and not any_embedder and embed.embedder_problem():
-            warnings.append(f"recall works on full text and paths only: {embed.embedder_problem()}")
-        if chosen is not None and not any_embedder:
+        kept, installed = store.identity, chosen
+        if any_embedder:
+            return cls(Workspace(store, chosen, clock, new_id))
+        why = "no embedder was given"
+        if embedder == "auto":
+            why = embed.embedder_problem()
+            if kept != identity_of(installed):
+                chosen, why = _by_name(kept)
+        if chosen is not None:
             mismatch(str(uri), kept, identity_of(chosen))
+        elif kept.dimension:
+            warnings.append(f"recall works on full text and paths only: the bank has vectors of {kept.name}, but {why}")
+        elif installed is not None:
+            warnings.append(f"the bank has no vectors; `swe-memory bank reembed --bank {uri}` adds those of {installed.name}")
+        elif embedder == "auto":
+            warnings.append(f"recall works on full text and paths only: {why}")
         return cls(Workspace(store, chosen, clock, new_id), tuple(warnings))
 
     def close(self) -> None:

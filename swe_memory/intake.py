@@ -118,7 +118,8 @@ def joined(title: np.ndarray, text: np.ndarray) -> np.ndarray:
     """Two unit vectors side by side, divided by sqrt 2: the cosine of two such vectors is the mean of the two cosines."""
     import numpy as np
 
-    return (np.concatenate([title, text]) / np.sqrt(2.0)).astype(np.float32)
+    both: np.ndarray = np.concatenate([title, text]) / np.sqrt(2.0)
+    return both.astype(np.float32)
 
 
 def query_vector(issue: Issue, embedder: Vectors) -> np.ndarray:

@@ -131,7 +131,8 @@ def learn_many(
             attempt: Attempt | None = None
             try:
                 attempt = given if isinstance(given, Attempt) else given()
-                if any(p.ready is not None and p.ready.experience.key == attempt.key for p in run.pending):
+                key = attempt.key
+                if any(p.ready is not None and p.ready.experience.key == key for p in run.pending):
                     flush()  # the same attempt twice in one batch: the second must see the first
                 run.pending.append(_prepare(run, order, attempt, recall))
             except (BankError, UsageError):

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -156,6 +157,22 @@ def test_auto_opens_an_old_bank_without_vectors_as_it_is_and_names_the_command(t
         assert bank.embedder is None
         assert bank.recall(issue(40), settings=ANY).item is not None
         assert any("bank reembed" in warning for warning in bank.warnings) == (default_embedder() is not None)
+
+
+def test_auto_works_on_full_text_where_the_banks_embedder_cannot_be_opened_by_its_name(tmp_path: Path) -> None:
+    filled(tmp_path / "bank").close()
+    with opened(tmp_path / "bank", embedder="auto") as bank:
+        assert bank.embedder is None
+        assert "vectors of bag, but" in bank.warnings[0]
+        assert bank.recall(issue(40), settings=ANY).item is not None and bank.info().experiences == 6
+
+
+def test_threads_may_share_a_bank(tmp_path: Path) -> None:
+    with filled(tmp_path / "bank") as bank, ThreadPoolExecutor(4) as pool:
+        learned = [pool.submit(bank.learn_many, [attempt(n)], extractor=NoteTaker()) for n in range(20, 32)]
+        recalled = [pool.submit(bank.recall, issue(n), settings=ANY) for n in range(40, 52)]
+        assert all(f.result().learned[0].status == "learned" for f in learned) and all(f.result().item for f in recalled)
+        assert len(bank.experiences()) == 18 and bank.version == 13 and bank.check().ok
 
 
 def test_the_bundled_model_finds_the_related_issue_by_meaning(tmp_path: Path) -> None:

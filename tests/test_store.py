@@ -250,6 +250,20 @@ def test_the_order_in_which_things_were_learned_changes_no_score_and_no_order(tm
         assert search(one, limit) == search(two, limit)
 
 
+def test_rows_are_found_where_row_ids_do_not_outlive_compaction(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    db = lancedb.connect(tmp_path / "bank")
+    db.create_table("experiences", schema=schema.experiences_schema(4))  # made by hand, without stable row ids
+    reader, writer = opened(tmp_path / "bank"), opened(tmp_path / "bank")
+    for number in range(4):
+        learn(writer, stored(f"k{number}", unit(rng), number=number), txn=f"t{number}")
+    before = reader.search(vector=unit(rng), terms="", text="", guard=Guard())
+    writer.write(Batch((stored("cut", unit(rng)),)), 1, "cut", START - timedelta(days=9))
+    optimize(writer, START)
+    after = reader.search(vector=unit(np.random.default_rng(0)), terms="", text="", guard=Guard())
+    assert sorted(h.experience.key for h in after) == sorted(h.experience.key for h in before) == ["k0", "k1", "k2", "k3"]
+
+
 def test_without_a_vector_the_issue_text_decides_in_every_repository(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     store = opened(tmp_path / "bank")
