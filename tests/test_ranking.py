@@ -96,8 +96,8 @@ def test_texts_without_a_word_are_equal_to_nothing() -> None:
     assert same_issue(Issue("a", "o/r", "?!"), Issue("b", "o/r", "?!")) == ""
 
 
-def test_a_removed_hit_is_shown_but_not_used_and_the_search_goes_deeper() -> None:
-    near = [Hit(past(n), 0.9, removed="same text") for n in range(1, 51)]
+def test_where_the_nearest_hold_no_item_the_search_goes_deeper() -> None:
+    near = [Hit(past(n), 0.9) for n in range(1, 31)]  # they hold no item
     far = past(99)
     limits: list[int] = []
 
@@ -106,8 +106,31 @@ def test_a_removed_hit_is_shown_but_not_used_and_the_search_goes_deeper() -> Non
         return [*near, Hit(far, 0.6)][:limit]
 
     found = find(ISSUE, search, Shelf(item(far)), RankingSettings())
-    assert limits == [50, 100] and found.items[0].provenance.issue_id == "shop-99"
-    assert sum(1 for c in found.candidates if c.removed == "same text") == 50
+    assert limits == [20, 40] and found.items[0].provenance.issue_id == "shop-99"
+
+
+def test_an_experience_that_is_first_only_by_the_sum_is_found_beyond_the_first_search() -> None:
+    by_text = [Hit(past(n), 0.60) for n in range(1, 26)]
+    by_path = [Hit(past(n), 0.10, path_score=20.0) for n in range(31, 56)]
+    both = Hit(past(99), 0.59, path_score=19.0)
+    everything = [*by_text, *by_path, both]
+
+    def search(limit: int) -> list[Hit]:
+        chosen = (
+            sorted(everything, key=lambda hit: -(hit.cosine or 0))[:limit] + sorted(everything, key=lambda hit: -hit.path_score)[:limit]
+        )
+        return list({hit.experience.key: hit for hit in chosen}.values())
+
+    assert both not in search(20)
+    shelf = Shelf(*(item(hit.experience) for hit in everything))
+    assert find(ISSUE, search, shelf, RankingSettings()).items[0].provenance.issue_id == "shop-99"
+
+
+def test_hits_that_the_store_removed_are_shown_but_never_chosen() -> None:
+    gone, free = past(1), past(2)
+    found = rank(ISSUE, [Hit(gone, 0.9, removed="not created before"), Hit(free, 0.5)], Shelf(item(gone), item(free)), ALWAYS)
+    assert [one.provenance.issue_id for one in found.items] == ["shop-2"]
+    assert found.candidates[0].removed == "not created before"
 
 
 # --- who may use what ---
