@@ -12,8 +12,11 @@ changes nothing but that *order*: its words are read by the same table as the wo
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
+import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from harness.agents.repair_localise import SCRIPT, SPECTRUM, Place, last_error, raised, read_spectrum, reproduction, spread
@@ -117,12 +120,18 @@ class RepairAgent:
         places = read_spectrum(seen.output)
         if not places:
             return self._give_up(session, "The reproduction runs no function of this repository, so I do not know where to look.")
-        ranked = self._edits(places, self._read(session, places), issue_hints, hints, first.output)
+        sources = self._read(session, places)
+        ranked = self._edits(places, sources, issue_hints, hints, first.output)
+        imports = standard_imports([ast.parse(program), *(source.tree for source in sources.values())])
+        undo = ""
         for number, ways in enumerate(ranked, 1):
             first_way = ways[0]
             others = f" or {len(ways) - 1} other ways" if len(ways) > 1 else ""
             what = f"{first_way.cause} ({first_way.family}) at {first_way.path}:{first_way.place}"
-            tried = session.run(f"Hypothesis {number}: {what}. I try: {first_way.remedy}{others}.", try_command(ways, prefix, tests))
+            tried = session.run(
+                f"Hypothesis {number}: {what}. I try: {first_way.remedy}{others}.", undo + try_command(ways, prefix, tests, imports)
+            )
+            undo = "git checkout -q -- . && " if tried.timed_out else ""
             worked = re.search(r"^way (\d+): works$", tried.output, re.MULTILINE)
             if tried.returncode == 0 and worked:
                 return self._submit(session, ways[int(worked[1]) - 1], baseline)
@@ -164,7 +173,7 @@ class RepairAgent:
             source = sources.get(place.path)
             function = next((f for name, f in source.functions() if name == place.function), None) if source else None
             if source and function:
-                suspicion |= spread(place, function.lineno, function.end_lineno or function.lineno)
+                suspicion |= spread(place, function)
                 edits += candidates(source, place, exception)
         return rank(edits, raised(suspicion, output), issue, hints, exception)
 
@@ -181,3 +190,15 @@ class RepairAgent:
     def _give_up(self, session: _Session, why: str) -> str:
         session.run(f"{why} I submit no change.", f"git checkout -q -- . && rm -f {SCRIPT} && echo {SUBMIT}", reserve=0)
         return ""
+
+
+def standard_imports(trees: Iterable[ast.Module]) -> tuple[str, ...]:
+    """Modules of the standard library that these files import at their top level, sorted."""
+    names = set()
+    for tree in trees:
+        for node in tree.body:
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module)
+    return tuple(sorted(name for name in names if name.split(".")[0] in sys.stdlib_module_names - {"__future__", "this", "antigravity"}))

@@ -107,11 +107,25 @@ def read_spectrum(output: str) -> list[Place]:
     return places
 
 
-def spread(place: Place, first: int, last: int) -> dict[tuple[str, int], float]:
-    """(path, line) -> suspicion for every line of a function that spans ``first`` to ``last``: a line that never shows up as executed (a bracket, a
-    continuation, the ``def`` itself) takes the highest value of the function's lines, halved."""
-    rest = max(place.suspicion.values(), default=0.0) / 2
-    return {(place.path, line): place.suspicion.get(line, rest) for line in range(first, last + 1)}
+def spread(place: Place, function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[tuple[str, int], float]:
+    """(path, line) -> suspicion for the lines of a function that an edit could matter on.
+
+    All lines of a statement (of a compound one: its head) share the highest value among them. A statement that the reproduction never ran gets none: no
+    edit of it can change how the reproduction ends. The lines of the signature get the function's highest value.
+    """
+    found: dict[tuple[str, int], float] = {}
+    for node in ast.walk(function):
+        if not isinstance(node, ast.stmt | ast.ExceptHandler) or node is function:
+            continue
+        body = getattr(node, "body", None)
+        last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno or node.lineno
+        span = range(node.lineno, max(last, node.lineno) + 1)
+        value = max((place.suspicion.get(line, 0.0) for line in span), default=0.0)
+        for line in span if value else ():
+            found[place.path, line] = max(value, found.get((place.path, line), 0.0))
+    top = max(place.suspicion.values(), default=0.0)
+    found |= {(place.path, line): top for line in range(function.lineno, max(function.body[0].lineno, function.lineno + 1))}
+    return found
 
 
 def reproduction(text: str) -> str:

@@ -111,11 +111,13 @@ def rank(
 ) -> list[tuple[Edit, ...]]:
     """Hypotheses, most promising first: each is one kind of fault at one line, with up to ``ways`` ways to mend it, the best first.
 
-    ``suspicion`` maps (path, line) to a weight above 0. The issue's words raise what they point at a little, the observed exception and a hint more. A
+    ``suspicion`` maps (path, line) to a weight; edits of other lines are left out.
+    The issue's words raise what they point at a little, the observed exception and a hint more. A
     hypothesis is worth the sum of its ways. Ties go by path, line and the order in which templates were tried, so that the result depends on nothing else.
     """
-    unique = list({(e.path, e.first, e.old, e.new): e for e in reversed(edits)}.values())[::-1]
-    weights = [suspicion.get((e.path, e.place), 0.0) for e in unique]
+    reached = [e for e in edits if suspicion.get((e.path, e.place), 0.0) > 0]
+    unique = list({(e.path, e.first, e.old, e.new): e for e in reversed(reached)}.values())[::-1]
+    weights = [suspicion[e.path, e.place] for e in unique]
     shares: dict[str, float] = {}
     for edit, weight in zip(unique, weights, strict=True):
         shares[edit.pattern] = shares.get(edit.pattern, 0.0) + weight
@@ -123,8 +125,6 @@ def rank(
 
     def score(position: int) -> float:
         edit = unique[position]
-        if not weights[position]:
-            return 0.0
         value = PRIOR.get(edit.pattern, UNLISTED) * weights[position] / shares[edit.pattern]
         value *= issue.family_factor(edit.family, 0.25, 1.5) * (1.0, 1.25, 1.5)[issue.names_place(edit.path, edit.function)]
         value *= 2.0 if edit.family in raised else 1.0

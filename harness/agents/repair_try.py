@@ -8,7 +8,7 @@ from harness.agents.repair_localise import SCRIPT
 from harness.agents.repair_source import Edit
 
 PROGRAM = """\
-import os, resource, signal, subprocess, sys
+import os, resource, signal, subprocess, sys{imports}
 PATH = {path!r}
 TESTS = {tests!r}
 WAYS = [  # first line, number of lines, new lines
@@ -50,12 +50,15 @@ sys.exit(1)
 """.replace("SCRIPT", SCRIPT)
 
 
-def try_command(ways: Sequence[Edit], prefix: str, tests: str) -> str:
+def try_command(ways: Sequence[Edit], prefix: str, tests: str, imports: Sequence[str] = ()) -> str:
     """The bash command for edits of one file. It prints ``way N: works`` and leaves that edit in place with exit code 0, or undoes all and ends with 1.
 
-    ``prefix`` sets variables for Python, ``tests`` is a bash command that must succeed. The reproduction runs in a fork, with a limit of 5 s and 1 GiB, from
+    ``prefix`` sets variables for Python, ``tests`` is a bash command that must succeed, ``imports`` are modules of the standard library that the
+    reproduction needs anyway (imported once instead of for each way). The reproduction runs in a fork, with a limit of 5 s and 1 GiB, from
     sources (``-B``: two edits within a second and of the same length would otherwise be hidden by a stale bytecode file).
     """
     listed = "\n".join(f"    ({way.first}, {len(way.old)}, {list(way.new)!r}),  # {way.remedy}" for way in ways)
-    program = PROGRAM.format(path=ways[0].path, tests=f"set -o pipefail; {tests}", ways=listed)
-    return f"git checkout -q -- . && {prefix}python -B - <<'HYPOTHESIS'\n{program}HYPOTHESIS"
+    program = PROGRAM.format(
+        path=ways[0].path, tests=f"set -o pipefail; {tests}", ways=listed, imports="".join(f", {name}" for name in imports)
+    )
+    return f"{prefix}python -B - <<'HYPOTHESIS'\n{program}HYPOTHESIS"
