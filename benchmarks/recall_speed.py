@@ -199,7 +199,7 @@ def measure(items: int, queries: int, embedder: Embedder, seed: int) -> dict[str
         vectors = build(folder / "bank.lance", items, embedder, seed)
         built = time.perf_counter() - started
         say(f"{items} items: bank built in {built:.1f} s")
-        rng = random.Random(seed + 1)
+        rng = random.Random(f"{seed} {items}")  # other texts for each bank: the embedder remembers what it has seen
         issues = [Issue(f"asked-{n}", f"acme/part{n % REPOSITORIES}", issue_text(rng)) for n in range(queries + 1)]
         timed = TimedEmbedder(embedder)
         settings = RankingSettings(threshold=0.0)
