@@ -202,6 +202,14 @@ def test_without_vectors_the_item_that_shares_the_issues_words_is_chosen() -> No
     assert found.score == pytest.approx(40 / 90)
 
 
+def test_the_reasons_name_what_both_have_but_not_the_repositorys_own_name() -> None:
+    match = past(1, paths=("shop/only/total_with_tax.py",))
+    reasons = rank(ISSUE, [Hit(match, 0.6, path_score=12.0)], Shelf(item(match)), ALWAYS).reasons
+    assert reasons[0].startswith("same repository: learned from shop-1")
+    assert "such as total_with_tax, total: BM25 12" in reasons[2]
+    assert reasons[3] == "that attempt resolved the issue, says the test report"
+
+
 def test_equal_scores_are_ordered_by_trust_then_age_then_key_whatever_the_order_of_the_hits() -> None:
     guessed = past(1, verdict=Verdict("resolved", "llm", confidence=0.6))
     tested, newer = past(2), replace(past(3), added=7)

@@ -10,6 +10,7 @@ The rest of the package is what is compared (:mod:`swe_memory.ranking.terms`). E
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -356,10 +357,15 @@ def _counted(reasons: Iterable[str]) -> str:
     return ", ".join(f"{count} by the guard `{reason}`" for reason, count in sorted(counts.items()))
 
 
+# Words that names are made of and that tell a reader nothing; they count in BM25, which knows how rare they are, but are not shown.
+_PLAIN_WORDS = frozenset(["also", "from", "have", "into", "more", "only", "over", "self", "some", "than", "that", "then", "this", "when", "with", "without"])
+
+
 def _shared_terms(issue: Issue, past: Experience) -> list[str]:
-    """Up to four names that both have, longest first: long ones say most."""
+    """Up to four names that both have, longest first: long ones say most. The repository's own name is in every path."""
+    plain = _PLAIN_WORDS | set(re.split(r"\W+", issue.repo.lower()))
     asked = set(query_terms(issue).split())
-    shared = {term for term in where_terms(past.paths, past.symbols).split() if term in asked and "/" not in term and len(term) > 3}
+    shared = {t for t in where_terms(past.paths, past.symbols).split() if t in asked and "/" not in t and len(t) > 3 and t not in plain}
     return sorted(shared, key=lambda term: (-len(term), term))[:4]
 
 
