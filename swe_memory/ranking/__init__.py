@@ -358,7 +358,9 @@ def _counted(reasons: Iterable[str]) -> str:
 
 
 # Words that names are made of and that tell a reader nothing; they count in BM25, which knows how rare they are, but are not shown.
-_PLAIN_WORDS = frozenset(["also", "from", "have", "into", "more", "only", "over", "self", "some", "than", "that", "then", "this", "when", "with", "without"])
+_PLAIN_WORDS = frozenset(
+    ["also", "from", "have", "into", "more", "only", "over", "self", "some", "than", "that", "then", "this", "when", "with", "without"]
+)
 
 
 def _shared_terms(issue: Issue, past: Experience) -> list[str]:

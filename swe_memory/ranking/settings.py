@@ -21,7 +21,8 @@ Grain = Literal["item", "experience"]
 #   + places that the issue names                         .60          .61                        .52          .54
 # Tried on the tune half and left out, because nothing was gained beyond one or two queries: shared rare identifiers, shared exception names, symbols
 # named, how often a file was edited before, votes of neighbours that edited the same file, paths and symbols embedded as a third view, other chunks of
-# the text, stop words, inverse document frequency over issue texts.
+# the text, stop words, inverse document frequency over issue texts; and with the items of 150 real attempts (52 queries) the best item's own cosine added to
+# its experience's score (.52 to .54) and less weight for the paths of failed attempts (.52 to .48).
 PATH_WEIGHT = 0.03
 # An issue that writes out a path or a dotted name ("models/query", "models.query") of an edited file is nearly always about it.
 NAMED_PATH = 0.5
