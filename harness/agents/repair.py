@@ -113,10 +113,10 @@ class RepairAgent:
         if first.returncode == 0:
             return self._give_up(session, "The reproduction passes already, so I cannot tell a fix from no fix.")
         exception = last_error(first.output)
-        tests, baseline = self._tests(session, prefix)
         what = f"It fails with {exception}." if exception else "It fails."
         spectrum = f"{prefix}timeout 90 python -B - <<'SPECTRUM'\n{SPECTRUM}SPECTRUM"
-        seen = session.run(f"{what} I compare the lines it runs with the lines that the passing tests run.", spectrum)
+        seen = session.run(f"{what} I run the existing tests and compare the lines they run with those of the reproduction.", spectrum)
+        tests, baseline = tests_after(seen.output, prefix)
         places = read_spectrum(seen.output)
         if not places:
             return self._give_up(session, "The reproduction runs no function of this repository, so I do not know where to look.")
@@ -136,20 +136,6 @@ class RepairAgent:
             if tried.returncode == 0 and worked:
                 return self._submit(session, ways[int(worked[1]) - 1], baseline)
         return self._give_up(session, "None of my edits makes the reproduction pass with the tests still passing.")
-
-    def _tests(self, session: _Session, prefix: str) -> tuple[str, str]:
-        """The command that must succeed after an edit (tests that failed before are left out), and a sentence about the tests.
-
-        The time that pytest prints is cut off, so that the same attempt leaves the same trajectory.
-        """
-        pytest = f"{prefix}timeout 90 python -B -m pytest -q -p no:cacheprovider"
-        untimed = "2>&1 | sed -E 's/ in [0-9.]+s$//'"
-        before = session.run("Before I change anything I run the existing tests.", f"set -o pipefail; {pytest} -rfE {untimed}")
-        failing = sorted(set(re.findall(r"^(?:FAILED|ERROR) (\S+)", before.output, re.MULTILINE)))
-        if before.returncode == 5 or "No module named pytest" in before.output:
-            return "true", "There are no tests to run."
-        skip = "".join(f" --deselect {shlex.quote(name)}" for name in failing)
-        return f"{pytest} -x{skip} {untimed}", f"{len(failing)} tests failed before." if failing else "All tests passed before."
 
     def _read(self, session: _Session, places: list[Place]) -> dict[str, Source]:
         """The most suspicious files, one ``cat`` each."""
@@ -202,3 +188,17 @@ def standard_imports(trees: Iterable[ast.Module]) -> tuple[str, ...]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module)
     return tuple(sorted(name for name in names if name.split(".")[0] in sys.stdlib_module_names - {"__future__", "this", "antigravity"}))
+
+
+def tests_after(output: str, prefix: str) -> tuple[str, str]:
+    """From what the spectrum says: the command that must succeed after an edit (tests that fail already are left out), and a sentence about them.
+
+    The time that pytest prints is cut off, so that the same attempt leaves the same trajectory.
+    """
+    failing = re.findall(r"^failing test: (.+)$", output, re.MULTILINE)
+    passing = re.search(r"^passing tests: (\d+)$", output, re.MULTILINE)
+    if not passing or passing[1] == "0":
+        return "true", "No test passed before, so there is none to keep."
+    skip = "".join(f" --deselect {shlex.quote(name)}" for name in failing)
+    command = f"{prefix}timeout 90 python -B -m pytest -q -p no:cacheprovider -x{skip} 2>&1 | sed -E 's/ in [0-9.]+s$//'"
+    return command, f"{len(failing)} tests failed before." if failing else "All tests passed before."
