@@ -53,16 +53,21 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class LearnReport:
-    """What :func:`learn_many` did. Iterating gives what was learned, in the order of the attempts."""
+    """What :func:`learn_many` did. Iterating gives what was learned, in the order of the attempts.
+
+    ``stopped`` says why the attempts after the last failure were not tried (a wrong key, a spent budget), "" where all were.
+    """
 
     learned: tuple[Learned, ...] = ()
     failures: tuple[Failure, ...] = ()
     session: str = ""
+    stopped: str = ""
 
     @property
     def usage(self) -> Usage:
-        """What the language model consumed in all."""
-        return sum((learned.usage for learned in self.learned), Usage())
+        """What the extractor's language model consumed in all, questions that failed included. A judge's calls are its own."""
+        spent = sum((learned.usage for learned in self.learned), Usage())
+        return sum((getattr(failure.error, "usage", Usage()) for failure in self.failures), spent)
 
     def __iter__(self) -> Iterator[Learned]:
         return iter(self.learned)
@@ -120,6 +125,7 @@ def learn_many(
     state = workspace.store.state()
     run = _Run(workspace, extractor, session or workspace.fresh_id(), state)
     failures: list[Failure] = []
+    stopped = ""
 
     def flush() -> None:
         for learned in _commit(run):
@@ -139,6 +145,10 @@ def learn_many(
                 raise
             except SweMemoryError as error:
                 failures.append(Failure(attempt.source if attempt else "", attempt.issue.id if attempt else "", error))
+                if getattr(error, "stop", False):
+                    # A wrong key or a spent budget: every further attempt would fail the same way, one by one.
+                    stopped = error.what
+                    break
                 continue
             if len(run.pending) >= batch or run.pending[-1].outcome.usage.calls:
                 flush()
@@ -147,7 +157,7 @@ def learn_many(
         flush()
         raise
     flush()
-    return LearnReport(tuple(learned for _, learned in sorted(run.done, key=lambda pair: pair[0])), tuple(failures), run.session)
+    return LearnReport(tuple(learned for _, learned in sorted(run.done, key=lambda pair: pair[0])), tuple(failures), run.session, stopped)
 
 
 def learn(
@@ -183,6 +193,9 @@ def _prepare(run: _Run, order: int, attempt: Attempt, recall: Recall | None) -> 
         return _Prepared(order, replace(outcome, status="already"), uses=uses)
     issue = tidy_issue(attempt.issue)
     extraction = run.extractor.extract(attempt)
+    if not extraction.usable:
+        # Not stored, so that it does not count as known: the next run asks again.
+        return _Prepared(order, replace(outcome, rejected=extraction.rejected, usage=extraction.usage), uses=uses)
     items, rejected = _items(run, attempt, key, issue.repo, extraction)
     outcome = replace(
         outcome,

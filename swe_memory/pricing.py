@@ -129,14 +129,20 @@ def _rates(entry: dict[str, Any], suffix: str, base: Rates | None) -> Rates | No
         return next((choice for choice in choices if choice is not None), 0.0)
 
     into, out = rate("input_cost_per_token"), rate("output_cost_per_token")
-    read, write, hour = (rate(f"cache_{sort}") for sort in ("read_input_token_cost", "creation_input_token_cost", "creation_input_token_cost_above_1hr"))
+    read, write, hour = (
+        rate(f"cache_{sort}") for sort in ("read_input_token_cost", "creation_input_token_cost", "creation_input_token_cost_above_1hr")
+    )
     # As the list's own reader has it: a higher tier without a price of its own keeps the lower's; a sort of token that has none is billed as input.
     if base is None:
         if into is None or out is None:
             return None
         return Rates(into, out, first(read, into), first(write, into), first(hour, write, into))
     return Rates(
-        first(into, base.input), first(out, base.output), first(read, base.cache_read), first(write, base.cache_write), first(hour, base.cache_write_1h)
+        first(into, base.input),
+        first(out, base.output),
+        first(read, base.cache_read),
+        first(write, base.cache_write),
+        first(hour, base.cache_write_1h),
     )
 
 

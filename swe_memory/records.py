@@ -205,13 +205,17 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What an extractor made of one attempt: at most three drafts, what it rejected, and what it cost."""
+    """What an extractor made of one attempt: at most three drafts, what it rejected, and what it cost.
+
+    ``usable`` is False where a model answered, but not in a way that could be read: then nothing counts as learned, and the attempt can be asked about again.
+    """
 
     drafts: tuple[ItemDraft, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     usage: Usage = Usage()
     model: str = ""
     prompt: str = ""
+    usable: bool = True
 
 
 class Extractor(Protocol):
@@ -323,8 +327,8 @@ class Candidate:
 class Recall:
     """What the bank has to say about one issue: one item, or none, and why.
 
-    ``prompt`` is ready to append to a system prompt, "" when nothing relevant is known. ``items`` holds more than one only where the settings ask for it (k, or the
-    paper's grain). ``bank_version`` is the sequence number that was read. ``score`` is 0 when there is no item.
+    ``prompt`` is ready to append to a system prompt, "" when nothing relevant is known. ``items`` holds more than one only where the settings
+    ask for it (k, or the paper's grain). ``bank_version`` is the sequence number that was read. ``score`` is 0 when there is no item.
     """
 
     issue_id: str

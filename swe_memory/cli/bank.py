@@ -25,7 +25,7 @@ def info(bank_uri: str, as_json: bool) -> None:
     JSON: {bank, version, schema, embedder, experiences, items: {active, quarantined, retired},
       repositories: {repo: experiences}, outcomes, polarity, reach, uses, sessions: [...]}
     """
-    with options.open_bank(bank_uri, read_only=True) as opened:
+    with options.open_bank(bank_uri, read_only=True, any_embedder=True) as opened:
         facts = options.plain(opened.info())
         warnings = opened.warnings
     if as_json:
@@ -46,7 +46,7 @@ def check(bank_uri: str, as_json: bool) -> None:
     Example: swe-memory bank check --bank team.lance
     JSON: {bank, ok, problems: [text], notes: [text], ...}
     """
-    with options.open_bank(bank_uri, read_only=True) as opened:
+    with options.open_bank(bank_uri, read_only=True, any_embedder=True) as opened:
         report = opened.check()
     facts = options.plain(report)
     if as_json:
@@ -92,12 +92,17 @@ def reembed(bank_uri: str, embedder: str, as_json: bool) -> None:
     Example: swe-memory bank reembed --bank team.lance
     JSON: {bank, embedder, bank_version}
     """
-    from swe_memory.bank import MemoryBank
     from swe_memory.embed import open_embedder
+    from swe_memory.progress import Progress
 
     model = open_embedder(embedder)
-    with MemoryBank.open(bank_uri, embedder=None, create=False, any_embedder=True) as opened:
-        opened.reembed(model)
+    with options.open_bank(bank_uri, any_embedder=True) as opened, Progress("embedding", quiet=as_json) as progress:
+
+        def show(done: int, total: int) -> None:
+            progress.total = total
+            progress.advance(done - progress.done)
+
+        opened.reembed(model, show)
         version = opened.version
     result = {"bank": bank_uri, "embedder": model.name if model else "none", "bank_version": version}
     if as_json:
@@ -121,7 +126,7 @@ def undo(session: str | None, bank_uri: str, list_only: bool, as_json: bool) -> 
     JSON: {bank, session, experiences, items, bank_version}; with --list {bank, sessions: [{session, experiences, items, first, last, at, undone}]}
     """
     if list_only:
-        with options.open_bank(bank_uri, read_only=True) as opened:
+        with options.open_bank(bank_uri, read_only=True, any_embedder=True) as opened:
             sessions = options.plain(opened.sessions())
         if as_json:
             options.print_json({"bank": bank_uri, "sessions": sessions})
@@ -148,7 +153,7 @@ def export_(file: Path, bank_uri: str, as_json: bool) -> None:
     Example: swe-memory bank export team.jsonl --bank team.lance
     JSON: {bank, file, experiences, items, uses}
     """
-    with options.open_bank(bank_uri, read_only=True) as opened:
+    with options.open_bank(bank_uri, read_only=True, any_embedder=True) as opened:
         result = options.plain(opened.export(file))
     if as_json:
         options.print_json({"bank": bank_uri, "file": str(file), **result})
@@ -188,7 +193,10 @@ def diff(other: str, bank_uri: str, as_json: bool) -> None:
     Example: swe-memory bank diff yesterday.lance --bank team.lance
     JSON: {bank, other, same, only_here: [...], only_there: [...], changed: [...]}
     """
-    with options.open_bank(bank_uri, read_only=True) as mine, options.open_bank(other, read_only=True) as theirs:
+    with (
+        options.open_bank(bank_uri, read_only=True, any_embedder=True) as mine,
+        options.open_bank(other, read_only=True, any_embedder=True) as theirs,
+    ):
         result = options.plain(mine.diff(theirs))
     if as_json:
         options.print_json({"bank": bank_uri, "other": other, **result})

@@ -150,7 +150,7 @@ def _bank(uri: str) -> dict[str, str]:
     from swe_memory.errors import SweMemoryError
 
     try:
-        with options.open_bank(uri, read_only=True) as bank:
+        with options.open_bank(uri, read_only=True, any_embedder=True) as bank:
             report = bank.check()
             if report.ok:
                 return _check("bank", "ok", f"{uri} at version {bank.version}")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import click
 
 from swe_memory.cli import options
+
+if TYPE_CHECKING:
+    from swe_memory.records import ItemStatus
 
 
 @click.group()
@@ -26,8 +31,8 @@ def list_(bank_uri: str, limit: int, repo: str | None, status: str, at: int | No
     Example: swe-memory items list --bank team.lance --status quarantined
     JSON: {bank, bank_version, total, items: [{id, title, description, content, kind, polarity, reach, repo, provenance, status, note, added, retired}]}
     """
-    with options.open_bank(bank_uri, read_only=True) as bank:
-        every = bank.items(at=at, status=None if status == "all" else status, repo=repo)
+    with options.open_bank(bank_uri, read_only=True, any_embedder=True) as bank:
+        every = bank.items(at=at, status=None if status == "all" else cast("ItemStatus", status), repo=repo)
         version = bank.version if at is None else at
     shown = every[:limit]
     if as_json:
@@ -60,7 +65,7 @@ def show(item_id: str, bank_uri: str, as_json: bool) -> None:
     Example: swe-memory items show 3f2a --bank team.lance
     JSON: {item: {...}, uses: [{issue_id, repo, score, bank_version, attempt, outcome}]}
     """
-    with options.open_bank(bank_uri, read_only=True) as bank:
+    with options.open_bank(bank_uri, read_only=True, any_embedder=True) as bank:
         item = bank.item(item_id)
         uses = bank.uses(item_id=item.id)
     if as_json:

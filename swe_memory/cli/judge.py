@@ -44,7 +44,7 @@ def judge(
 
     judge = options.make_judge(judge_name, model, max_cost)
     found = scan(folder, issues=issues)
-    problems = [{"where": problem.where, "what": problem.what} for problem in found.problems]
+    problems = options.scan_problems(found)
     rows: list[dict[str, object]] = []
     pairs = []
     with Progress("judging", len(found.attempts), quiet=as_json) as progress:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,8 @@ import click
 from swe_memory.cli import options
 
 if TYPE_CHECKING:
-    from swe_memory.progress import Progress
     from swe_memory.records import Attempt, Judge
-    from swe_memory.sources import Scan
+    from swe_memory.sources import AttemptFile
 
 
 @click.command()
@@ -62,7 +61,8 @@ def learn(
     """Learn from every attempt found in FOLDER.
 
     FOLDER holds trajectories (mini-SWE-agent, SWE-agent), and beside them predictions and official test reports, in any depth; they are matched by
-    instance id. Learning again adds nothing; a changed verdict replaces what was learned.
+    instance id. Learning again adds nothing; a changed verdict replaces what was learned. The exit code is 1 where something in FOLDER could not be
+    used; what could be was learned.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def learn(
       swe-memory learn runs/mine --bank team.lance --verdict llm --extractor llm --max-cost 5
     \b
     JSON: {bank, bank_version, session, found, read, learned, already, superseded, nothing, items: {added, quarantined, rejected,
-      by_polarity, by_reach}, verdicts: {resolved, unresolved, unknown, source}, usage, problems: [{where, what}], missing: {what: count},
+      by_polarity, by_reach}, verdicts: {resolved, unresolved, unknown, source}, usage, stopped, problems: [{where, what}], missing: {what: count},
       attempts: [{issue_id, status, items: [id], quarantined: [id], rejected: [reason]}]}
     """
     from swe_memory.progress import Progress
@@ -78,18 +78,23 @@ def learn(
 
     judge = options.make_judge(verdict, model, max_cost) if verdict in ("rules", "llm") else None
     distil = options.make_extractor(extractor, model, max_cost)
-    found = scan(folder, issues=issues)
-    problems: list[dict[str, str]] = [{"where": problem.where, "what": problem.what} for problem in found.problems]
+    with Progress("reading") as progress:
+        found = scan(folder, issues=issues)
+    problems = options.scan_problems(found)
     verdicts: Counter[str] = Counter()
     with (
         options.open_bank(bank_uri, embedder=embedder, create=True) as bank,
         Progress("learning", len(found.attempts), quiet=as_json) as progress,
     ):
-        for warning in bank.warnings:
+        for warning in (*bank.warnings, *found.notes):
             click.echo(f"note: {warning}", err=True)
-        attempts = _attempts(found, judge, problems, verdicts, progress)
-        report = bank.learn_many(attempts, extractor=distil, session=session)
-        problems += [{"where": failure.issue_id, "what": failure.reason} for failure in report.failures]
+        report = bank.learn_many(
+            [partial(_attempt, file, judge, verdicts) for file in found.attempts],
+            extractor=distil,
+            session=session,
+            progress=lambda learned: progress.advance(note=learned.issue_id),
+        )
+        problems += [{"where": failure.source or failure.issue_id, "what": failure.reason} for failure in report.failures]
         learned = report.learned
         status = Counter(entry.status for entry in learned)
         new = [item for entry in learned if entry.status in ("learned", "superseded") for item in entry.items]
@@ -112,6 +117,7 @@ def learn(
                 "source": verdict if judge else "tests",
             },
             "usage": report.usage,
+            "stopped": report.stopped,
             "problems": problems,
             "missing": dict(sorted(Counter(what for file in found.attempts for what in file.missing).items())),
             "attempts": [
@@ -133,24 +139,14 @@ def learn(
         raise click.exceptions.Exit(1)
 
 
-def _attempts(
-    found: Scan, judge: Judge | None, problems: list[dict[str, str]], verdicts: Counter[str], progress: Progress
-) -> Iterator[Attempt]:
-    from swe_memory.errors import SweMemoryError
+def _attempt(file: AttemptFile, judge: Judge | None, verdicts: Counter[str]) -> Attempt:
     from swe_memory.sources import read_attempt
 
-    for file in found.attempts:
-        try:
-            attempt = read_attempt(file)
-            if judge is not None:
-                attempt = replace(attempt, verdict=judge.judge(attempt.issue, attempt.trajectory))
-        except SweMemoryError as error:
-            problems.append({"where": str(file.trajectory), "what": str(error)})
-            progress.advance(note=file.instance_id)
-            continue
-        verdicts[attempt.verdict.outcome] += 1
-        yield attempt
-        progress.advance(note=file.instance_id)
+    attempt = read_attempt(file)
+    if judge is not None:
+        attempt = replace(attempt, verdict=judge.judge(attempt.issue, attempt.trajectory))
+    verdicts[attempt.verdict.outcome] += 1
+    return attempt
 
 
 def _print(result: dict[str, object]) -> None:
@@ -170,10 +166,17 @@ def _print(result: dict[str, object]) -> None:
     )
     for what, count in missing.items():
         click.echo(f"  {count} without {what}")
-    problems = result["problems"]
-    assert isinstance(problems, list)
+    problems, attempts = result["problems"], result["attempts"]
+    assert isinstance(problems, list) and isinstance(attempts, list)
+    refused = [(attempt["issue_id"], reason) for attempt in attempts for reason in attempt["rejected"]]
+    for issue_id, reason in refused[:5]:
+        click.echo(f"  refused, {issue_id}: {options.shorten(reason, 120)}")
+    if len(refused) > 5:
+        click.echo(f"  ... and {len(refused) - 5} more (--json lists all)")
     for problem in problems[:20]:
         click.echo(f"problem: {problem['where']}: {problem['what']}", err=True)
     if len(problems) > 20:
         click.echo(f"... and {len(problems) - 20} more problems (--json lists all)", err=True)
+    if result["stopped"]:
+        click.echo(f"stopped before the end: {result['stopped']}; the same command goes on from there", err=True)
     click.echo(f"bank {result['bank']} is at version {result['bank_version']}")

@@ -17,6 +17,7 @@ from swe_memory.errors import UsageError
 if TYPE_CHECKING:
     from swe_memory.bank import MemoryBank
     from swe_memory.records import Extractor, Judge
+    from swe_memory.sources import Scan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,10 +64,12 @@ def model_options(function: F) -> F:
     )(function)
 
 
-def open_bank(uri: str, *, embedder: str = "auto", create: bool = False, read_only: bool = False) -> MemoryBank:
-    """The bank that ``--bank`` and ``--embedder`` name; the import of LanceDB happens here."""
+def open_bank(uri: str, *, embedder: str = "auto", create: bool = False, read_only: bool = False, any_embedder: bool = False) -> MemoryBank:
+    """The bank that ``--bank`` and ``--embedder`` name; the import of LanceDB happens here. ``any_embedder``: for work that needs no vectors."""
     from swe_memory.bank import MemoryBank
 
+    if any_embedder:
+        return MemoryBank.open(uri, embedder=None, create=create, read_only=read_only, any_embedder=True)
     if embedder == "auto":
         return MemoryBank.open(uri, create=create, read_only=read_only)
     from swe_memory.embed import open_embedder
@@ -98,9 +101,18 @@ def make_judge(name: str, model: str, max_cost: float | None) -> Judge:
 
 def make_claude(model: str, max_cost: float | None) -> Any:
     """The transport behind ``llm``, checked for a key and, with ``--max-cost``, for a known price."""
-    from swe_memory.claude import Budget, Claude
+    from swe_memory.budget import Budget
+    from swe_memory.claude import Claude
 
     return Claude(model, budget=Budget(cost=max_cost) if max_cost is not None else None)
+
+
+def scan_problems(found: Scan) -> list[dict[str, str]]:
+    """What a scan of a folder could not use, as {where, what}; ``where`` is a path below the folder or an issue id."""
+    return [
+        {"where": problem.path or problem.instance_id, "what": problem.what + (f" ({problem.hint})" if problem.hint else "")}
+        for problem in found.problems
+    ]
 
 
 def plain(value: Any) -> Any:

@@ -93,7 +93,7 @@ class LLMExtractor:
             rejection = Rejection(
                 f"The model's answer could not be used ({answer.kind}): {public(answer.reason)}", public(answer.raw)[:SHOWN]
             )
-            return Extraction((), (rejection,), answer.usage, model, prompt.ref)
+            return Extraction((), (rejection,), answer.usage, model, prompt.ref, usable=False)
         drafts, rejected = _check([_draft(lesson, polarity) for lesson in answer.value.items], attempts)
         return Extraction(drafts, rejected, answer.usage, model, prompt.ref)
 

@@ -283,8 +283,8 @@ def _event(
         written = tuple(p for path in (*part.paths, part.words[0]) for p in writers.get(path, ()))
         if written:
             return Event(number, "edit", part, None, written)
-        named = [path for path in part.paths if not path.endswith(("runtests.py", "manage.py", "setup.py"))]
-        own = bool(named) and all(path in scratch or path.split("::")[0] in scratch for path in named)
+        given = [path for path in part.paths if not path.endswith(("runtests.py", "manage.py", "setup.py"))]
+        own = bool(given) and all(path in scratch or path.split("::")[0] in scratch for path in given)
         own = own or (part.kind == "run")
         return Event(number, part.kind, part, result, (), own)
     return Event(number, part.kind, part)
