@@ -73,6 +73,8 @@ def tidy_item(item: MemoryItem) -> MemoryItem:
     """The item as it is stored; one that gives orders, or is empty, comes back quarantined with the reason in ``note``."""
     from swe_memory.safety import hostile
 
+    # Judged as it came, too: orders in invisible characters are gone after cleaning, but whoever hid them is not to be trusted with the rest.
+    raw = item.text[: 2 * (MAX_TITLE + MAX_DESCRIPTION + MAX_CONTENT)]
     item = replace(
         item,
         title=" ".join(tidy(item.title, MAX_TITLE).split()),
@@ -81,7 +83,7 @@ def tidy_item(item: MemoryItem) -> MemoryItem:
         kind=name(item.kind),
         repo=name(item.repo),
     )
-    reason = hostile(item.text) if item.text.strip() else "empty"
+    reason = (hostile(raw) or hostile(item.text)) if item.text.strip() else "empty"
     return replace(item, status="quarantined", note=reason) if reason else item
 
 
