@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ _predictions = threading.Lock()
 class Setting:
     """What all attempts of one stream share. ``bank`` is None in an arm without memory, ``judge`` where
     the hidden tests' verdict is learned from; ``folder`` is ARM/ORDER-RERUN, ``scratch`` holds working copies,
-    ``halt`` stops an attempt under way."""
+    ``halt`` stops an attempt under way, ``variables`` are added to the environment of the agent's commands."""
 
     arm: str
     stream: str
@@ -52,6 +52,7 @@ class Setting:
     halt: threading.Event
     bank: MemoryBank | None = None
     test_seconds: float = 300.0
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ def _run(setting: Setting, instance: Instance, recall: Recall | None, where: dic
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
         workdir = workdir_for(instance, place / "repo")
-        with LocalEnvironment(workdir.path, timeout=setting.limits.command_seconds) as environment:
+        with LocalEnvironment(workdir.path, timeout=setting.limits.command_seconds, variables=setting.variables) as environment:
             trajectory = _guarded(setting, issue, _Stoppable(environment, setting.halt), memory)
     finally:
         shutil.rmtree(place, ignore_errors=True)

@@ -45,7 +45,8 @@ def comparison(experiment: Experiment, state: RunState, name: str) -> dict[str, 
 
     Keys: ``run``, ``dataset``, ``agent``, ``protocol``, ``call_limit``, ``issues_planned``, ``endpoint``; ``verdict`` {source, label};
     ``complete``; ``arms`` (a list: see :func:`arm_summary`); ``comparisons`` (a list: see :func:`paired`); ``issues`` (a list of {issue, arms: {ARM: {state,
-    resolved, calls, exit_status, outcome, flags, verdict, recalled, item, score, learned_from}}}); ``items`` (most used first: {id, title, learned_from, uses, resolved}); ``sentences``; ``problems``.
+    resolved, calls, exit_status, outcome, flags, verdict, recalled, item, score, learned_from}}}); ``items`` (most used first: {id, title, learned_from,
+    uses, resolved}); ``sentences``; ``problems``.
     """
     streams = experiment.streams()
     rows = {stream.arm: arm_rows(stream, state) for stream in streams}

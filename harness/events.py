@@ -9,6 +9,7 @@ failure: the machine's, not the agent's). Each names an attempt by ``arm``, ``st
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -145,7 +146,8 @@ class Journal:
                     written += os.write(self._file, data[written:])
                 os.fsync(self._file)
             except OSError as error:
-                os.ftruncate(self._file, size)
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._file, size)
                 raise SweMemoryError(f"cannot write {self.path}: {error.strerror}", "Make room, then go on with --resume.") from error
         return record
 

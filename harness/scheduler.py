@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import shutil
+import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -126,8 +127,8 @@ class Run:
     def execute(self, on_interrupt: Callable[[], None] = lambda: None) -> RunState:
         """Do all that the journal does not show as done; gives the state at the end.
 
-        A first KeyboardInterrupt lets the attempts under way finish (``on_interrupt`` may tell the user so) and is then raised again; a second one stops
-        them at once. Infra failures are in the state; any other error ends the run and is raised. Whatever happens, ``--resume`` goes on from there.
+        A first Ctrl-C (or SIGTERM) lets the attempts under way finish (``on_interrupt`` may tell the user so), a second one stops them at once; then
+        KeyboardInterrupt is raised. Infra failures are in the state; any other error ends the run and is raised. Whatever happens, ``--resume`` goes on from there.
         """
         from harness.grading import Grader
 
@@ -141,8 +142,6 @@ class Run:
                     threading.Thread(target=self._work, args=(units, before, journal, grader), daemon=True, name=f"worker-{number}")
                     for number in range(min(self._settings.workers, len(units)))
                 ]
-                for thread in threads:
-                    thread.start()
                 interrupted = self._wait(threads, on_interrupt)
         finally:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -153,19 +152,21 @@ class Run:
         return read_state(self.folder / "events.jsonl")
 
     def _wait(self, threads: Sequence[threading.Thread], on_interrupt: Callable[[], None]) -> bool:
-        interrupted = False
-        while any(thread.is_alive() for thread in threads):
-            try:
+        """Start the workers and wait for them; whether the user wanted to stop."""
+        with _interrupts() as asked:
+            for thread in threads:
+                thread.start()
+            told = False
+            while any(thread.is_alive() for thread in threads):
                 for thread in threads:
-                    thread.join(0.1)
-            except KeyboardInterrupt:
-                self._stop.set()
-                if interrupted:
-                    self._halt.set()
-                else:
+                    thread.join(0.05)
+                if asked and not told:
+                    told = True
+                    self._stop.set()
                     on_interrupt()
-                interrupted = True
-        return interrupted
+                if len(asked) > 1:
+                    self._halt.set()
+            return bool(asked)
 
     def _units(self, state: RunState) -> list[tuple[Stream, tuple[str, ...]]]:
         """What is left, longest first: a stream with memory is one unit, other attempts are one each."""
@@ -227,6 +228,8 @@ class Run:
             halt=self._halt,
             bank=bank,
             test_seconds=e.test_seconds,
+            # The bundled repositories have no plugins of their own; what happens to be installed beside the harness is none of their business.
+            variables={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} if e.dataset == "minibench" else {},
         )
 
     def _attempt(self, setting: Setting, issue: str, state: AttemptState | None) -> None:
@@ -241,6 +244,21 @@ class Run:
             break
         with self._saying:
             self._say(outcome)
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM in a list instead of being torn out of whatever is under way. Elsewhere than in the main thread: an empty list."""
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.signal(number, lambda signum, _: asked.append(signum)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def complete(stream: Stream, state: AttemptState | None) -> bool:

@@ -16,6 +16,8 @@ from harness.environments.local import LocalEnvironment
 from swe_memory.errors import UsageError
 from swe_memory.records import Issue, Trajectory
 
+QUICK = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
 
 def make_repo(folder: Path, files: dict[str, str]) -> Path:
     """A git repository with one commit."""
@@ -30,7 +32,7 @@ def make_repo(folder: Path, files: dict[str, str]) -> Path:
 
 
 def attempt(folder: Path, text: str, memory: str = "", calls: int = 60) -> Trajectory:
-    environment = LocalEnvironment(folder)
+    environment = LocalEnvironment(folder, variables=QUICK)
     try:
         return RepairAgent().run(Issue("acme__shop-1", "acme/shop", text), environment, memory, Limits(calls=calls))
     finally:
@@ -108,7 +110,7 @@ def test_every_command_is_one_call_and_the_limit_holds(tmp_path: Path) -> None:
 def test_the_same_issue_and_memory_give_the_same_attempt(tmp_path: Path) -> None:
     def commands(name: str) -> list[str]:
         folder, text = shop(tmp_path / name, "mutable default")
-        return [action.command for step in attempt(folder, text, "Look at None first").steps for action in step.actions]
+        return [action.command for step in attempt(folder, text, "Look at None first", calls=14).steps for action in step.actions]
 
     assert commands("one") == commands("two")
 
@@ -116,7 +118,7 @@ def test_the_same_issue_and_memory_give_the_same_attempt(tmp_path: Path) -> None
 def test_memory_changes_the_order_of_tries_and_nothing_else(tmp_path: Path) -> None:
     def tries(memory: str) -> list[str]:
         folder, text = shop(tmp_path / str(len(memory)), "off by one")
-        environment = LocalEnvironment(folder)
+        environment = LocalEnvironment(folder, variables=QUICK)
         issue = Issue(
             "acme__shop-1", "acme/shop", text.replace("assert last_days([1, 2, 3, 4], 2) == [3, 4]", "last_days([1], 1)\nassert False")
         )
