@@ -128,7 +128,8 @@ class Run:
         """Do all that the journal does not show as done; gives the state at the end.
 
         A first Ctrl-C (or SIGTERM) lets the attempts under way finish (``on_interrupt`` may tell the user so), a second one stops them at once; then
-        KeyboardInterrupt is raised. Infra failures are in the state; any other error ends the run and is raised. Whatever happens, ``--resume`` goes on from there.
+        KeyboardInterrupt is raised. Infra failures are in the state; any other error ends the run and is raised. Whatever happens, ``--resume`` goes on
+        from there.
         """
         from harness.grading import Grader
 

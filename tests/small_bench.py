@@ -17,6 +17,8 @@ IDENTITY = {
     "PATH": "/usr/bin:/bin:/usr/local/bin",
 }
 FILES = {
+    # The plugins that happen to be installed beside the tests cost a second each time pytest starts.
+    "pytest.ini": "[pytest]\naddopts = -p no:hypothesispytest -p no:xdist -p no:xdist.looponfail -p no:anyio -p no:timeout -p no:typeguard\n",
     "conftest.py": "",
     "shop/__init__.py": "",
     "shop/marks.py": "def grade(points, limit):\n    if points > limit:\n        return 'pass'\n    return 'fail'\n",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -110,18 +112,38 @@ def test_a_run_killed_at_any_stage_ends_as_an_undisturbed_one_with_more_workers(
 ) -> None:
     out = tmp_path / "killed"
     resumed = ["--resume", "--out", str(out), "--dataset", str(bench[0]), "--repositories", str(bench[1]), "--workers", "1"]
-    for kind in ("finished", "graded", "learned"):
-        command = ["run", *(resumed if out.exists() else arguments(bench, out, "--workers", "1"))]
+    for kind in ("finished", "graded"):
+        command = ["run", *(resumed if out.exists() else arguments(bench, out, "--workers", "1", "--arm", "reasoningbank"))]
         process = subprocess.Popen([sys.executable, "-c", RUNNER, *command], stderr=subprocess.DEVNULL, start_new_session=True)
         seen = kind_count(out, kind)
-        while kind_count(out, kind) == seen and process.poll() is None:
-            os.sched_yield()
-        assert process.poll() is None
+        wait_until(process, lambda kind=kind, seen=seen: kind_count(out, kind) > seen)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     result = CliRunner().invoke(run, resumed)
     assert result.exit_code == 0, result.output
+    undisturbed = {name: fact for name, fact in facts(finished[0]).items() if name.startswith("reasoningbank/")}
+    assert undisturbed and {name: fact for name, fact in facts(out).items() if name.startswith("reasoningbank/")} == undisturbed
+
+
+def test_a_kill_after_the_bank_has_learned_and_before_the_journal_says_so_learns_nothing_twice(
+    bench: tuple[Path, Path], finished: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    out = tmp_path / "whole"
+    shutil.copytree(finished[0], out)
+    journal = out / "events.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if json.loads(line)["event"] == "learned")
+    journal.write_text("".join(line for number, line in enumerate(lines) if number != last))
+    assert invoke(bench, out, "--resume").exit_code == 0
     assert facts(out) == facts(finished[0])
+
+
+def wait_until(process: subprocess.Popen[Any], happened: Callable[[], bool]) -> None:
+    """Wait for an event of a process that must go on running until then."""
+    while not happened():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.02)
+            raise AssertionError(f"it ended with code {process.returncode} before that")
 
 
 def kind_count(out: Path, kind: str) -> int:
@@ -133,8 +155,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(bench: tuple[Path, Path], tm
     process = subprocess.Popen(
         [sys.executable, "-c", RUNNER, "run", *arguments(bench, out)], stderr=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL
     )
-    while not kind_count(out, "started") and process.poll() is None:
-        os.sched_yield()
+    wait_until(process, lambda: kind_count(out, "started") > 0)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=120)
     assert process.returncode == 130 and "--resume" in told and "Traceback" not in told
