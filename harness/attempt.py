@@ -72,7 +72,7 @@ class Halted(BaseException):
     """The user wants to stop now. Not an Exception, so that no agent takes it for a failure of its own."""
 
 
-class _Stoppable:
+class Stoppable:
     """An environment that refuses to go on once the run is halted."""
 
     def __init__(self, environment: Environment, halt: threading.Event) -> None:
@@ -135,7 +135,7 @@ def _run(setting: Setting, instance: Instance, recall: Recall | None, where: dic
     try:
         workdir = workdir_for(instance, place / "repo")
         with LocalEnvironment(workdir.path, timeout=setting.limits.command_seconds, variables=setting.variables) as environment:
-            trajectory = _guarded(setting, issue, _Stoppable(environment, setting.halt), memory)
+            trajectory = _guarded(setting, issue, Stoppable(environment, setting.halt), memory)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     trajectory = replace(trajectory, issue_id=issue.id, steps=_without_path(trajectory, place / "repo"))

@@ -258,6 +258,12 @@ def _sentences(
         said.append("With fewer than six discordant pairs no exact test can reach p < .05, whatever the effect.")
     if pairs:
         said.append(f"Memory learned with {label}.")
+    for arm in arms if experiment.verdict == "rules" else ():
+        right, wrong, unknown = (arm["judge"][name] for name in ("right", "wrong", "unknown"))
+        if arm["graded"] and arm["arm"] != "none":
+            said.append(
+                f"Of the {arm['graded']} verdicts in `{arm['arm']}`, {right} agreed with the tests, {wrong} did not, {unknown} were unknown."
+            )
     if not done:
         left = sum(len(arm["missing"]) for arm in arms)
         said.append(

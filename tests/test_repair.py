@@ -136,6 +136,7 @@ def test_memory_changes_the_order_of_tries_and_nothing_else(tmp_path: Path) -> N
 def test_hints_in_plain_words_are_read_as_families_and_names() -> None:
     hints = Hints.read("The mutable default `rows=[]` in report/render.py was shared between calls of render_row.")
     assert hints.families["mutable-default"] >= 2 and "boundary" not in hints.families
+    assert "none-guard" not in Hints.read("Edits were tried and none held.").families and "none-guard" in Hints.read("x is None").families
     assert hints.names_place("report/render.py", "render_row") == 2
     assert hints.names_place("report/render.py", "other") == 1
     assert hints.names_place("report/parse.py", "other") == 0

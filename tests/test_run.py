@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.agents import Limits
-from harness.attempt import Outcome, read_trajectory, trajectory_document
+from harness.attempt import Halted, Outcome, Stoppable, read_trajectory, trajectory_document
 from harness.cli import run
 from harness.dataset import load_dataset
+from harness.environments.local import LocalEnvironment
 from harness.events import read_events, read_state
 from harness.plan import Experiment, ordered
 from harness.running import plan_experiment
@@ -249,6 +251,17 @@ def test_an_agent_that_crashes_has_failed_its_attempt_only(
     arm = json.loads(result.stdout)["arms"][0]
     assert result.exit_code == 0 and (arm["graded"], arm["resolved"]) == (1, 0)
     assert list(arm["exit_statuses"]) == ["AgentError: RecursionError: too deep"]
+
+
+def test_a_halted_attempt_stops_at_its_next_command_and_no_agent_can_take_that_for_an_error(tmp_path: Path) -> None:
+    halt = threading.Event()
+    with LocalEnvironment(tmp_path) as local:
+        environment = Stoppable(local, halt)
+        assert environment.execute("echo on").output == "on\n"
+        halt.set()
+        with pytest.raises(Halted):
+            environment.execute("touch never")
+    assert not issubclass(Halted, Exception) and not (tmp_path / "never").exists()
 
 
 def test_a_trajectory_file_reads_back_as_it_was_and_says_what_memory_said(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ WORDS = {
     "argument": r"arguments?|keyword|passed|parameter\w*|swapped|order|sort\w*|descending|ascending|reverse\w*|ignored",
     "missing-key": r"keyerror|missing keys?|unknown keys?|look[- ]?ups?",
     "empty-guard": r"empty|zerodivisionerror|division by zero|indexerror|no (?:items|elements|rows|values)",
-    "none-guard": r"none|nonetype|null|optional|missing value\w*",
+    "none-guard": r"(?-i:None)|nonetype|null|optional|missing value\w*",
     "truthiness": r"zero|falsy|truthy|truthiness|empty (?:string|list|value)\w*|ignored|explicit\w*",
     "variable": r"wrong variable|another variable|mixed up|instead of",
     "attribute": r"wrong attribute|attribute",
@@ -59,10 +59,11 @@ WORDS = {
     "mutable-default": r"mutable|default\w*|shared between|remember\w*|leaks?|second call|previous call|earlier calls?|state",
     "return": r"returns? none|returns? nothing|not returned|missing return|without returning",
     "early-exit": r"only the first|first round|too early|stops? (?:at|after)|break|continue",
-    "order": r"before|after|wrong order|too early|too late",
+    "order": r"wrong order|order of|too early|too late",
     "superfluous": r"twice|duplicat\w*|superfluous|should not",
 }
-"""What a reader takes the words of a text to point at, by family of fault. The same table reads issues and hints."""
+"""What a reader takes the words of a text to point at, by family of fault. The same table reads issues and hints. It is a crude reader: a place that a
+text names is raised, whether the text praises it or warns of it."""
 
 RAISED = {
     "IndexError": ("off-by-one", "empty-guard"),
