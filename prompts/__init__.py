@@ -18,11 +18,12 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from jinja2.sandbox import SandboxedEnvironment
 
 _FRONT = re.compile(r"\A---\n(?P<front>.*?\n)---\n(?P<body>.*)\Z", re.DOTALL)
@@ -90,7 +91,7 @@ def parse(id: str, source: str) -> Prompt:
     system, user = _parts(where, match["body"])
     for part in (system, user):
         try:
-            _environment().from_string(part)
+            _template(part)
         except TemplateSyntaxError as problem:
             raise PromptError(f"{where}: template is broken: {problem}") from None
     return Prompt(id, version, system, user)
@@ -133,11 +134,16 @@ def _environment() -> SandboxedEnvironment:
     return environment
 
 
+@lru_cache(maxsize=64)  # compiling takes 3 to 9 ms, filling in .03; there are far fewer prompts
+def _template(source: str) -> Template:
+    return _environment().from_string(source)
+
+
 def _render(ref: str, template: str, variables: dict[str, object]) -> str:
     from jinja2 import TemplateError
 
     try:
-        return _environment().from_string(template).render(variables)
+        return _template(template).render(variables)
     except TemplateError as problem:
         raise PromptError(f"prompt {ref} cannot be filled in: {problem}") from None
 
