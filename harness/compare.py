@@ -37,7 +37,7 @@ def compare_run(folder: Path) -> dict[str, Any]:
     Raises UsageError where ``folder`` is no run folder.
     """
     experiment = read_experiment(folder)
-    return comparison(experiment, read_state(folder / "events.jsonl"), folder.name)
+    return comparison(experiment, read_state(folder / "events.jsonl"), folder.resolve().name)
 
 
 def comparison(experiment: Experiment, state: RunState, name: str) -> dict[str, Any]:

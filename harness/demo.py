@@ -33,12 +33,11 @@ def demo_command(out: Path, *, workers: int = 2, as_json: bool = False) -> tuple
 def next_steps(out: Path) -> str:
     """What to type next."""
     bank = out / "reasoningbank" / "1-1" / "bank.lance"
-    return "\n".join(
-        [
-            "What to type next",
-            f"  swe-memory items list --bank {bank}     what was learned",
-            f"  swe-memory compare {out} --json          everything above, for a program",
-            "  swe-memory learn FOLDER --bank my.lance   learn from your own agent's attempts",
-            "  swe-memory recall --bank my.lance --repo OWNER/NAME issue.md",
-        ]
-    )
+    commands = [
+        (f"swe-memory items list --bank {bank}", "what was learned"),
+        (f"swe-memory compare {out} --json", "everything above, for a program"),
+        ("swe-memory learn FOLDER --bank my.lance", "learn from your own agent's attempts"),
+        ("swe-memory recall --bank my.lance --repo OWNER/NAME issue.md", "the one item that matters for an issue"),
+    ]
+    width = max(len(command) for command, _ in commands)
+    return "\n".join(["What to type next", *(f"  {command.ljust(width)}  {why}" for command, why in commands)])

@@ -53,7 +53,7 @@ def run_command(
     with locked(out):
         freeze(out, experiment, resume=resume)
         state = carry_out(out, experiment, known, settings)
-        result = comparison(experiment, state, out.name)
+        result = comparison(experiment, state, out.resolve().name)
         write_file(out / "results.json", json.dumps(result, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
     shown = json.dumps(result, indent=2, ensure_ascii=False) if as_json else f"{render(result)}\n\nAll of it: {out}"
     failed = [f"{issue} ({arm['arm']})" for arm in result["arms"] for issue in arm["infra"]]

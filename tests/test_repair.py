@@ -52,6 +52,12 @@ CASES = {
         "assert initials(None) == ''",
         "initials",
     ),
+    "none in a local": (
+        "PRICES = {'pear': '1.5', 'fig': None}\n\n\ndef price(name):\n    text = PRICES.get(name)\n    return float(text)\n",
+        "assert price('pear') == 1.5",
+        "assert price('fig') is None",
+        "price",
+    ),
     "mutable default": (
         "def collect(item, basket=[]):\n    basket.append(item)\n    return basket\n",
         "assert collect(1, []) == [1]",

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from harness.agents.repair_localise import SCRIPT, SPECTRUM, Place, last_error, raised, read_spectrum, reproduction, spread
-from harness.agents.repair_order import Hints, rank
+from harness.agents.repair_order import Hints, families_of_error, rank
 from harness.agents.repair_source import Edit, Source
 from harness.agents.repair_templates import candidates
 from harness.agents.repair_try import try_command
@@ -161,7 +161,7 @@ class RepairAgent:
             if source and function:
                 suspicion |= spread(place, function)
                 edits += candidates(source, place, exception)
-        return rank(edits, raised(suspicion, output), issue, hints, exception)
+        return rank(edits, raised(suspicion, output), issue, hints, families_of_error(exception, output))
 
     def _submit(self, session: _Session, edit: Edit, baseline: str) -> str:
         cause = edit.cause[0].upper() + edit.cause[1:]

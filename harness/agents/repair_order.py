@@ -9,6 +9,7 @@ catalogues) get the median mass of the table. Nothing here was fitted to any ben
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from harness.agents.repair_source import Edit
@@ -107,13 +108,19 @@ def _telling(name: str) -> bool:
     return len(name) > 3 and not name.startswith("__")
 
 
+def families_of_error(exception: str, output: str) -> tuple[str, ...]:
+    """The families of fault that an error of this type, with this output, is the usual sign of."""
+    missing = ("none-guard",) if exception in ("TypeError", "AttributeError") and "NoneType" in output else ()
+    return (*RAISED.get(exception, ()), *missing)
+
+
 def rank(
-    edits: list[Edit], suspicion: dict[tuple[str, int], float], issue: Hints, hint: Hints, exception: str, *, ways: int = 8
+    edits: list[Edit], suspicion: dict[tuple[str, int], float], issue: Hints, hint: Hints, expected: Collection[str], *, ways: int = 8
 ) -> list[tuple[Edit, ...]]:
     """Hypotheses, most promising first: each is one kind of fault at one line, with up to ``ways`` ways to mend it, the best first.
 
     ``suspicion`` maps (path, line) to a weight; edits of other lines are left out.
-    The issue's words raise what they point at a little, the observed exception and a hint more. A
+    The issue's words raise what they point at a little, the ``expected`` families of the observed error and a hint more. A
     hypothesis is worth the sum of its ways. Ties go by path, line and the order in which templates were tried, so that the result depends on nothing else.
     """
     reached = [e for e in edits if suspicion.get((e.path, e.place), 0.0) > 0]
@@ -122,13 +129,12 @@ def rank(
     shares: dict[str, float] = {}
     for edit, weight in zip(unique, weights, strict=True):
         shares[edit.pattern] = shares.get(edit.pattern, 0.0) + weight
-    raised = RAISED.get(exception, ())
 
     def score(position: int) -> float:
         edit = unique[position]
         value = PRIOR.get(edit.pattern, UNLISTED) * weights[position] / shares[edit.pattern]
         value *= issue.family_factor(edit.family, 0.25, 1.5) * (1.0, 1.25, 1.5)[issue.names_place(edit.path, edit.function)]
-        value *= 2.0 if edit.family in raised else 1.0
+        value *= 2.0 if edit.family in expected else 1.0
         return value * hint.family_factor(edit.family, 1.0, 3.0) * (1.0, 1.25, 2.0)[hint.names_place(edit.path, edit.function)]
 
     scores = [round(score(position), 9) for position in range(len(unique))]

@@ -123,6 +123,8 @@ def none_uses(node: ast.AST, c: Context) -> Iterator[Edit]:
         used = isinstance(parent, ast.Attribute | ast.Subscript | ast.BinOp | ast.Compare | ast.comprehension | ast.For) or (
             isinstance(parent, ast.Call) and node in parent.args
         )
+        if missing and used and isinstance(node, ast.Name) and node.id not in c.parameters:
+            yield from _guard_before(node, node.id, c)
         if missing and used and len(getattr(node, "args", [0])) == 1:
             for kind in sorted(c.types.of(known) - {"NoneType"} if known else ()) or ["str", "list", "dict", "int"]:
                 if kind in _EMPTY:
@@ -141,6 +143,22 @@ def none_uses(node: ast.AST, c: Context) -> Iterator[Edit]:
             yield from c.swap(
                 node, new, "missing-key", LOOKUP, f"`{source.segment(node)}` fails for a missing key", f"look it up with `{new}`"
             )
+
+
+def _guard_before(node: ast.AST, name: str, c: Context) -> Iterator[Edit]:
+    """Answer a local that is None before the statement that uses it (TBar's null checker)."""
+    statement = c.source.statement(node)
+    pad = " " * statement.col_offset
+    if c.source.lines[statement.lineno - 1].strip() != c.source.segment(statement).split("\n")[0].strip():
+        return  # it shares its line with another one
+    holder, looping = c.source.parents.get(statement), False
+    while holder is not None and holder is not c.function:
+        looping = looping or isinstance(holder, ast.For | ast.While)
+        holder = c.source.parents.get(holder)
+    cause = f"`{name}` may be None and is used without a check (missing None guard)"
+    for answer in (*(f"return {value}" for value in _results(c)), *(["continue"] if looping else [])):
+        text = f"{pad}if {name} is None:\n{pad}    {answer}\n"
+        yield from c.edit(node, _before(statement, text, c), "none-guard", GUARD, cause, f"`{answer}` when `{name}` is None")
 
 
 def defaults(c: Context) -> Iterator[Edit]:
