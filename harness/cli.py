@@ -34,7 +34,11 @@ def _stop(code: int) -> None:
 @click.option("--instance", "instances", multiple=True, help="Only this issue; may be given several times. Default: all.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/first"), show_default=True, help="The run folder.")
 @click.option("--workers", type=int, default=2, show_default=True, help="Attempts side by side, where they may be. Never changes a result.")
-@click.option("--resume", is_flag=True, help="Go on with the run in --out; settings that are not given are taken from it.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on with the run in --out; settings that are not given are taken from it (not the place of a dataset file).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON object: the shape of `swe-memory compare --json`.")
 def run(**options: Any) -> None:
     """Run an agent on a dataset with and without memory, and write everything into a run folder.

@@ -13,7 +13,7 @@ from harness.agents import AGENTS, Limits
 from harness.attempt import Outcome
 from harness.compare import comparison
 from harness.compare_text import render
-from harness.dataset import Dataset, load_dataset
+from harness.dataset import MINIBENCH, Dataset, load_dataset
 from harness.events import RunState, read_state, write_file
 from harness.plan import Experiment, check_arms, ordered
 from harness.scheduler import Run, Settings, freeze, locked, make_experiment, read_experiment
@@ -48,7 +48,12 @@ def run_command(
     settings = Settings(workers)
     frozen = read_experiment(out) if resume else None
     chosen = {name: value for name, value in given.items() if value not in (None, ())}
-    known = load_dataset(dataset or (frozen.dataset if frozen else "minibench"), repositories=repositories)
+    if frozen and dataset is None and frozen.dataset != MINIBENCH:
+        raise UsageError(
+            f"the run in {out} is on the dataset file {frozen.dataset}, whose place it does not keep",
+            "Name it again with --dataset (and --repositories).",
+        )
+    known = load_dataset(dataset or MINIBENCH, repositories=repositories)
     experiment = plan_experiment(known, {**_kept(frozen), **chosen}, instances, frozen)
     with locked(out):
         freeze(out, experiment, resume=resume)

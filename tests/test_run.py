@@ -173,6 +173,7 @@ def test_a_folder_is_used_for_one_experiment_only(bench: tuple[Path, Path], fini
         "call_limit: 16 there, 17 asked for": CliRunner().invoke(run, [*arguments(bench, out, "--resume"), "--call-limit", "17"]),
         "there is no run in": invoke(bench, tmp_path / "new", "--resume") if (tmp_path / "new").mkdir() is None else None,
     }
+    cases["whose place it does not keep"] = CliRunner().invoke(run, ["--resume", "--out", str(out)])
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.tex").write_text("precious")
     cases["holds other things (thesis.tex)"] = invoke(bench, tmp_path / "foreign")
