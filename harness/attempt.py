@@ -21,9 +21,9 @@ from swe_memory.errors import InfraError, SweMemoryError
 from swe_memory.records import Action, Issue, Judge, Recall, Trajectory, Verdict
 
 if TYPE_CHECKING:
-    from harness.dataset import Instance
     from harness.environments import Environment, Execution
     from harness.grading import Grader
+    from harness.instances import Instance
     from swe_memory.bank import MemoryBank
 
 SYSTEM = "You fix one issue in a git repository by bash commands, one a turn."

@@ -26,9 +26,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from harness.dataset import Instance
 from harness.environments.local import LocalEnvironment
 from harness.gitcmd import GitError, git
+from harness.instances import Instance
 from harness.workdir import Workdir, workdir_for
 from swe_memory.errors import InfraError
 

@@ -17,7 +17,7 @@ from harness.gitcmd import GitError, git
 from swe_memory.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.dataset import Instance
+    from harness.instances import Instance
 
 BRANCH = "main"
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness.dataset import instance_from_row, load_dataset, rows_hash
+from harness.dataset import load_dataset, rows_hash
+from harness.instances import instance_from_row
 from swe_memory.errors import UsageError
 from swe_memory.records import to_json
 

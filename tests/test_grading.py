@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.dataset import Dataset, Instance, instance_from_row, load_dataset
+from harness.dataset import Dataset, load_dataset
 from harness.grading import Grader, GradeReport, grade
+from harness.instances import Instance, instance_from_row
 from harness.workdir import workdir_for
 from swe_memory.errors import UsageError
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from harness import minibench
-from harness.dataset import Dataset, Instance, load_dataset, rows_hash
+from harness.dataset import Dataset, load_dataset, rows_hash
 from harness.environments.local import LocalEnvironment
 from harness.grading import Grader
+from harness.instances import Instance
 from harness.minibench.history import build_repository, wrong_patch
 from harness.minibench.source import IssueSource, RepositorySource, read_sources
 from harness.workdir import workdir_for

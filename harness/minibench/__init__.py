@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from swe_memory.errors import SweMemoryError
 
 if TYPE_CHECKING:
-    from harness.dataset import Instance
+    from harness.instances import Instance
 
 
 def load(cache: Path | None = None) -> tuple[Instance, ...]:
@@ -25,7 +25,7 @@ def load(cache: Path | None = None) -> tuple[Instance, ...]:
     Repositories are built once into ``cache`` (default: the user's cache folder), in a folder named by the hash of what they are made from, and
     reused; processes that build at the same time do not disturb each other. Raises :class:`SweMemoryError` where the folder cannot be written.
     """
-    from harness.dataset import instance_from_row
+    from harness.instances import instance_from_row
 
     folder = build(cache)
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
