@@ -15,6 +15,7 @@ from harness.agents.repair_source import Source, make_edit
 from harness.environments.local import LocalEnvironment
 from swe_memory.errors import UsageError
 from swe_memory.records import Issue, Trajectory
+from tests.small_bench import git
 
 QUICK = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
@@ -25,9 +26,8 @@ def make_repo(folder: Path, files: dict[str, str]) -> Path:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.invalid", "-c", "commit.gpgsign=false"]
     for command in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "Start"]):
-        subprocess.run(["git", *identity, *command], cwd=folder, check=True, capture_output=True)
+        git(folder, *command)
     return folder
 
 
@@ -116,7 +116,10 @@ def test_every_command_is_one_call_and_the_limit_holds(tmp_path: Path) -> None:
 def test_the_same_issue_and_memory_give_the_same_attempt(tmp_path: Path) -> None:
     def commands(name: str) -> list[str]:
         folder, text = shop(tmp_path / name, "mutable default")
-        return [action.command for step in attempt(folder, text, "Look at None first", calls=14).steps for action in step.actions]
+        more = "from shop.stock import collect\n\n\ndef test_more():\n    assert collect(object(), [object()])[0] is not None\n"
+        (folder / "tests" / "test_more.py").write_text(more)
+        steps = attempt(folder, text, "Look at None first", calls=14).steps
+        return [f"{action.command}\n{action.output}".replace(str(folder), "") for step in steps for action in step.actions]
 
     assert commands("one") == commands("two")
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from harness.environments import Environment, Execution
 
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+STABLE = "sed -E 's/ in [0-9.]+s$//; s/0x[0-9a-f]{6,}/0x/g'"
+"""Cuts times and addresses out of what a command prints, so that the same attempt leaves the same trajectory."""
 TASK = "Please fix this issue in the repository of the working directory:\n\n<pr_description>\n{text}\n</pr_description>\n"
 
 
@@ -107,7 +109,7 @@ class RepairAgent:
         program = reproduction(issue.text)
         if not program:
             return self._give_up(session, "The issue holds no reproduction that I can run, so there is nothing to check an edit against.")
-        run = f"{prefix}timeout 20 python -B {SCRIPT}"
+        run = f"set -o pipefail; {prefix}timeout 20 python -B {SCRIPT} 2>&1 | {STABLE}"
         write = f"cat > {SCRIPT} <<'REPRODUCTION'\n{program}REPRODUCTION\n{run}"
         first = session.run("I write down the reproduction from the issue and run it to see it fail.", write)
         if first.returncode == 0:
@@ -191,14 +193,11 @@ def standard_imports(trees: Iterable[ast.Module]) -> tuple[str, ...]:
 
 
 def tests_after(output: str, prefix: str) -> tuple[str, str]:
-    """From what the spectrum says: the command that must succeed after an edit (tests that fail already are left out), and a sentence about them.
-
-    The time that pytest prints is cut off, so that the same attempt leaves the same trajectory.
-    """
+    """From what the spectrum says: the command that must succeed after an edit (tests that fail already are left out), and a sentence about them."""
     failing = re.findall(r"^failing test: (.+)$", output, re.MULTILINE)
     passing = re.search(r"^passing tests: (\d+)$", output, re.MULTILINE)
     if not passing or passing[1] == "0":
         return "true", "No test passed before, so there is none to keep."
     skip = "".join(f" --deselect {shlex.quote(name)}" for name in failing)
-    command = f"{prefix}timeout 90 python -B -m pytest -q -p no:cacheprovider -x{skip} 2>&1 | sed -E 's/ in [0-9.]+s$//'"
+    command = f"{prefix}timeout 90 python -B -m pytest -q -p no:cacheprovider -x{skip} 2>&1 | {STABLE}"
     return command, f"{len(failing)} tests failed before." if failing else "All tests passed before."
