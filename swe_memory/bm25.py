@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Set
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Sequence, Set
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+Key = TypeVar("Key", bound=Hashable)
 
 K1 = 1.2
 B = 0.3
@@ -27,17 +29,16 @@ B = 0.3
 K3 = 1.0
 
 
-class _Group:
+class _Group(Generic[Key]):
     """The postings of one repository. Rows are numbered in the order they came."""
 
     def __init__(self) -> None:
-        self.keys: list[str] = []
+        self.keys: list[Key] = []
         self.lengths: list[int] = []
         self.postings: dict[str, tuple[list[int], list[int]]] = {}
         self.arrays: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
-        self.mask: tuple[Set[str] | None, int, NDArray[np.bool_]] | None = None
 
-    def add(self, key: str, terms: list[str]) -> None:
+    def add(self, key: Key, terms: list[str]) -> None:
         row = len(self.keys)
         self.keys.append(key)
         self.lengths.append(len(terms))
@@ -57,19 +58,8 @@ class _Group:
             self.arrays[term] = (np.array(rows, dtype=np.int64), np.array(counts, dtype=np.float64))
         return self.arrays[term]
 
-    def visible(self, keys: Set[str] | None) -> NDArray[np.bool_]:
-        """A mask of rows. The last one is kept: a bank asks again and again with the same set object."""
-        import numpy as np
 
-        if self.mask is None or self.mask[0] is not keys or self.mask[1] != len(self.keys):
-            shown = (
-                np.ones(len(self.keys), dtype=np.bool_) if keys is None else np.array([key in keys for key in self.keys], dtype=np.bool_)
-            )
-            self.mask = (keys, len(self.keys), shown)
-        return self.mask[2]
-
-
-class Bm25Index:
+class Bm25Index(Generic[Key]):
     """Documents in groups (repositories), searched within a group. In memory: about 33,000 documents of 30 terms are built in .4 s, asked in .5 ms.
 
     Statistics (number of documents, document frequencies, mean length) are those of the group's *visible* documents, so an answer depends on nothing but the
@@ -78,35 +68,37 @@ class Bm25Index:
 
     def __init__(self, *, k1: float = K1, b: float = B, k3: float = K3) -> None:
         self._k1, self._b, self._k3 = k1, b, k3
-        self._groups: dict[str, _Group] = {}
-        self._known: set[str] = set()
+        self._groups: dict[str, _Group[Key]] = {}
+        self._known: set[Key] = set()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def add(self, key: str, *, group: str, terms: str) -> None:
+    def add(self, key: Key, *, group: str, terms: str) -> None:
         """Add one document, its terms separated by blanks. A key that is known already is left as it is."""
         if key not in self._known:
             self._known.add(key)
             self._groups.setdefault(group, _Group()).add(key, terms.split())
 
-    def scores(self, query: str, *, group: str, visible: Set[str] | None = None) -> dict[str, float]:
-        """The score of each visible document of the group that shares a term with the query; a repeated query term weighs more, up to 1 + k3.
+    def keys(self, group: str) -> Sequence[Key]:
+        """The documents of a group in the order they were added."""
+        documents = self._groups.get(group)
+        return documents.keys if documents else ()
 
-        ``visible`` holds the keys that this snapshot shows, None for all. Pass the same frozenset object for the same snapshot: its mask is then reused.
+    def column(self, query: str, *, group: str, shown: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """A score for each document of the group in the order of :meth:`keys`, 0 where it is not shown or shares no term with the query.
+
+        A repeated query term weighs more, up to 1 + k3. ``shown`` says of each document whether this snapshot shows it.
         """
         import numpy as np
 
+        totals = np.zeros(len(shown), dtype=np.float64)
         documents = self._groups.get(group)
-        if documents is None:
-            return {}
-        shown = documents.visible(visible)
         count = int(shown.sum())
-        if count == 0:
-            return {}
+        if documents is None or count == 0:
+            return totals
         lengths = np.array(documents.lengths, dtype=np.float64)
         norms = self._k1 * (1 - self._b + self._b * lengths / max(float(lengths[shown].mean()), 1.0))
-        totals = np.zeros(len(shown), dtype=np.float64)
         for term, times in sorted(Counter(query.split()).items()):  # sorted: sums of floats depend on their order
             posting = documents.posting(term)
             if posting is None:
@@ -117,5 +109,13 @@ class Bm25Index:
                 idf = math.log(1 + (count - df + 0.5) / (df + 0.5))
                 weight = times * (self._k3 + 1) / (times + self._k3)
                 totals[rows] += weight * idf * counts * (self._k1 + 1) / (counts + norms[rows])
-        found = np.flatnonzero(shown & (totals > 0))
-        return dict(zip((documents.keys[row] for row in found.tolist()), totals[found].tolist(), strict=True))
+        totals[~shown] = 0.0
+        return totals
+
+    def scores(self, query: str, *, group: str, visible: Set[Key] | None = None) -> dict[Key, float]:
+        """:meth:`column` by key, without those that score 0. ``visible`` holds the keys that this snapshot shows, None for all."""
+        import numpy as np
+
+        keys = self.keys(group)
+        shown = np.array([visible is None or key in visible for key in keys], dtype=np.bool_)
+        return {key: score for key, score in zip(keys, self.column(query, group=group, shown=shown).tolist(), strict=True) if score > 0}

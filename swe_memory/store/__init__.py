@@ -8,7 +8,7 @@ nobody sees; a kill after it loses nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from swe_memory.errors import BankError, UsageError
 from swe_memory.records import Experience, MemoryItem, Use
 from swe_memory.store import rows, schema
-from swe_memory.store.corpus import COLUMNS, Corpus
 from swe_memory.store.log import LEARNING, UNDOABLE, Commit, Identity, ItemState, Kind, Log, State, taken_back
+from swe_memory.store.memory import Memory
 from swe_memory.store.rows import NewExperience, NewItem
 from swe_memory.store.search import Guard, Hit, guards, search
 from swe_memory.store.tables import Tables, quoted
@@ -62,9 +62,8 @@ class Store:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.log = Log()
-        self._corpus: Corpus | None = None
-        self._corpus_generation = 0
-        self._loaded = (0, -1)
+        self._log_version = -1  # of the table of commits when it was last read
+        self._memory = Memory(tables)
         self._lock = threading.RLock()
 
     @classmethod
@@ -100,6 +99,9 @@ class Store:
     def refresh(self) -> int:
         """Take in commits of other processes; the head's version."""
         with self._lock:
+            version = self.tables.version(schema.COMMITS)
+            if version == self._log_version:
+                return self.log.head
             new = [Commit.of_row(row) for row in self.tables.rows(schema.COMMITS, f"seq > {self.log.head}")]
             try:
                 self.log.extend(new)
@@ -107,6 +109,7 @@ class Store:
                 raise BankError(
                     f"the log of the bank {self.tables.uri} has a gap: {error}", "Run `swe-memory bank check` on it."
                 ) from error
+            self._log_version = version
             return self.log.head
 
     @property
@@ -208,11 +211,10 @@ class Store:
         """Items of any status of the given experiences with their vectors (None without), in the order they were added, then by id."""
         import numpy as np
 
-        state = self.state(at)
-        if not keys:
-            return []
-        table = self.tables.rows(schema.items_table(state.generation), _where("attempt", sorted(set(keys))))
-        vectors = {row["id"]: row.get("vector") for row in table if _visible(state, row)}
+        with self._lock:
+            state = self.state(at)
+            table = self._memory.item_rows(state, keys)
+        vectors = {row["id"]: row.get("vector") for row in table}
         return [
             (item, None if vectors[item.id] is None else np.asarray(vectors[item.id], dtype=np.float32)) for item in _items(state, table)
         ]
@@ -248,7 +250,7 @@ class Store:
         """
         with self._lock:
             state = self.state(at)
-            corpus = self._load(state)
+            corpus = self._memory.corpus(state)
             view, scored = search(
                 corpus,
                 state,
@@ -258,12 +260,9 @@ class Store:
                 guard=guard,
                 limit=limit,
                 explain=explain,
-                read_texts=lambda: self._texts(corpus, state.generation),
+                read_texts=lambda: self._memory.texts(corpus),
             )
-            found = self._found(state, corpus, [view.keys[s.place] for s in scored])
-        missing = [view.keys[s.place] for s in scored if view.keys[s.place] not in found]
-        if missing:
-            raise BankError(f"the bank {self.tables.uri} lost the experience {missing[0]}", "Run `swe-memory bank check` on it.")
+            found = self._memory.experiences(state, [view.keys[s.place] for s in scored])
         return [Hit(found[view.keys[s.place]], s.cosine, s.path_score, s.text_score, s.removed) for s in scored]
 
     # -- generations of vectors ------------------------------------------------------------------------------------------------------------
@@ -316,55 +315,13 @@ class Store:
         """How many visible experiences each guard that is on removes (one may be counted by several)."""
         with self._lock:
             state = self.state(at)
-            corpus = self._load(state)
+            corpus = self._memory.corpus(state)
             return {name: int(hit.sum()) for name, hit in guards(corpus, corpus.view(state), guard).items()}
-
-    # -- memory ----------------------------------------------------------------------------------------------------------------------------
-
-    def _load(self, state: State) -> Corpus:
-        """Bring the rows that ``state`` shows (and every other committed row met on the way) into memory."""
-        if self._corpus is None or self._corpus_generation != state.generation:
-            self._corpus, self._corpus_generation = Corpus(schema.VIEWS * state.identity.dimension), state.generation
-            self._loaded = (0, -1)
-        corpus = self._corpus
-        if self._loaded == (state.generation, state.seq):
-            return corpus
-        missing = {(found.txn, key) for key, found in state.experiences.items()} - corpus.row_of.keys()
-        if missing:
-            corpus.reserve(len(corpus) + len(missing))
-            txns = sorted({txn for txn, _ in missing})
-            where = f"txn IN {quoted(txns)}" if len(txns) <= 200 else ""
-            columns = [*COLUMNS, "vector"] if corpus.dimension else list(COLUMNS)
-            for batch in self.tables.batches(schema.experiences_table(state.generation), where, columns):
-                chosen = []
-                for place, pair in enumerate(zip(batch.column("txn").to_pylist(), batch.column("key").to_pylist(), strict=True)):
-                    if pair in missing:
-                        missing.discard(pair)
-                        chosen.append(place)
-                if chosen:
-                    corpus.add(batch, chosen)
-        if missing:
-            raise BankError(f"the bank {self.tables.uri} lost the experience {min(missing)[1]}", "Run `swe-memory bank check` on it.")
-        self._loaded = (state.generation, state.seq)
-        return corpus
-
-    def _found(self, state: State, corpus: Corpus, keys: Sequence[str]) -> dict[str, Experience]:
-        """Visible experiences that are in memory, by key."""
-        table, columns = schema.experiences_table(state.generation), _no_vector(schema.experiences_schema(0))
-        ids = [corpus.row_ids[corpus.row_of[state.experiences[key].txn, key]] for key in keys]
-        found = _experiences(state, self.tables.take(table, ids, columns))
-        if len(found) < len(keys):  # the ids are not those of stable rows: an older bank, compacted since they were read
-            found = _experiences(state, self.tables.rows(table, _where("key", keys), columns))
-        return found
-
-    def _texts(self, corpus: Corpus, generation: int) -> Iterable[tuple[str, str, str]]:
-        table = self.tables.rows(schema.experiences_table(generation), "", ["txn", "key", "text"])
-        return [(row["txn"], row["key"], row["text"]) for row in table if (row["txn"], row["key"]) in corpus.row_of]
 
     def close(self) -> None:
         """Let go of the tables and of what is in memory."""
         self.tables.close()
-        self._corpus = None
+        self._memory.forget()
 
 
 def _identity_json(identity: Identity) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from swe_memory.bm25 import Bm25Index
 from swe_memory.records import Experience
 from swe_memory.store.corpus import EVERYWHERE, Corpus, View, words
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
     from swe_memory.store.log import State
 
-# Two float32 sums of the same numbers may differ in the last digits; candidates this close to the last place are compared exactly.
-_SLACK = 1e-5
+# Candidates this close to the last place are compared exactly: more than twice what a float32 sum of 768 products of unit vectors can be off
+# (768 x 2^-24 = 4.6e-5).
+_SLACK = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def search(
     guard: Guard,
     limit: int,
     explain: bool,
-    read_texts: Callable[[], Iterable[tuple[str, str, str]]],
+    read_texts: Callable[[], Iterable[tuple[int, str]]],
 ) -> tuple[View, list[Scored]]:
     """The union of the ``limit`` best by each score, every one with all its scores. Equal to a full scan of the visible rows, whatever was
     learned, edited, retired or taken back before. With ``explain`` also those that a guard removed and that were among the best without guards.
@@ -121,10 +123,10 @@ def search(
     count = len(view.keys)
     if not count:
         return view, []
-    reasons = np.full(count, "", dtype=object)
-    for name, hit in reversed(guards(corpus, view, guard).items()):
-        reasons[hit] = name
-    free = reasons == ""
+    removers = guards(corpus, view, guard)
+    free = np.ones(count, dtype=bool)
+    for hit in removers.values():
+        free &= ~hit
     cosine = exact_cosine = None
     if vector is not None and corpus.dimension:
         query = np.asarray(vector, dtype=np.float32)
@@ -136,17 +138,18 @@ def search(
             rows = corpus.vectors[view.rows[places]].astype(np.float64)
             return np.asarray((rows * query.astype(np.float64)).sum(axis=1))
 
-    def column(scores: Mapping[str, float]) -> np.ndarray:
+    def column(index: Bm25Index[int], query: str, group: str) -> np.ndarray:
         values = np.zeros(count)
-        for name, score in scores.items():
-            values[view.place_of[name]] = score
+        places = view.places[np.array(index.keys(group), dtype=np.int64)]
+        shown = places >= 0
+        values[places[shown]] = index.column(query, group=group, shown=shown)[shown]
         return values
 
     # Paths and symbols mean something only in the repository they are from.
-    path = column(corpus.where.scores(terms, group=guard.repo, visible=view.visible))
+    path = column(corpus.where, terms, guard.repo)
     full = np.zeros(count)
     if cosine is None:
-        full = column(corpus.texts(read_texts).scores(words(text), group=EVERYWHERE, visible=view.visible))
+        full = column(corpus.texts(read_texts), words(text), EVERYWHERE)
 
     def best(among: np.ndarray) -> set[int]:
         chosen: set[int] = set()
@@ -164,7 +167,7 @@ def search(
     if cosine is not None and exact_cosine is not None and len(order):
         cosines = [float(c) if has[place] else None for place, c in zip(order, exact_cosine(order), strict=True)]
     found = [
-        Scored(int(place), cosines[i], float(path[place]), float(full[place]), str(reasons[place]))
+        Scored(place, cosines[i], float(path[place]), float(full[place]), next((name for name, hit in removers.items() if hit[place]), ""))
         for i, place in enumerate(order.tolist())
     ]
     found.sort(key=lambda s: (-(s.cosine if s.cosine is not None else -2.0), -s.path_score, -s.text_score, s.place))

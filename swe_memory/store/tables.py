@@ -232,6 +232,11 @@ class Tables:
         data = pa.Table.from_pylist([dict(row) for row in rows], schema=table.schema)
         retrying(f"cannot write to {name} of the bank {self.uri}", lambda: table.add(data))
 
+    def version(self, name: str) -> int:
+        """LanceDB's number for what the table is now: any process's write changes it. Asking costs .2 ms, reading no row at all 3."""
+        table = self.table(name)
+        return retrying(f"cannot read {name} of the bank {self.uri}", lambda: int(table.version))
+
     def read(self, name: str, where: str = "", columns: Sequence[str] | None = None) -> pa.Table:
         """Rows that fulfil the SQL condition ``where``, in no particular order."""
         table = self.table(name)
@@ -270,13 +275,13 @@ class Tables:
             yield batch
 
     def take(self, name: str, row_ids: Sequence[int], columns: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows with these ids, in no particular order; ids that are not there (any more) are left out."""
+        """The rows with these ids, with ``_rowid``, in no particular order; ids that are not there (any more) are left out."""
         if not row_ids:
             return []
         table = self.table(name)
         found: list[dict[str, Any]] = retrying(
             f"cannot read {name} of the bank {self.uri}",
-            lambda: table.take_row_ids(list(row_ids)).select(list(columns)).to_arrow().to_pylist(),
+            lambda: table.take_row_ids(list(row_ids)).select(list(columns)).with_row_id().to_arrow().to_pylist(),
         )
         return found
 

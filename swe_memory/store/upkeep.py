@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 # 1,000 single-row writes made a query 28 times slower; optimizing took .7 s (NOTES).
 OPTIMIZE_EVERY = 50
-# From so many items on, an index halves the time in which those of an experience are found (100,000 items: 8 ms to 5); optimizing keeps it up to date.
-INDEX_FROM = 20_000
 # Rows whose transaction was never committed may belong to a process that is still at work. No process works on one batch for a day.
 ORPHAN_AGE = timedelta(days=1)
 # Files of older table versions are kept so long: a reader that opened one reads on from it.
@@ -76,18 +74,14 @@ def optimize(store: Store, now: datetime) -> OptimizeReport:
         else:
             kept += orphan.rows
     _drop_generations(store, now)
-    names, items = store.tables.names(), store.items_table()
+    names = store.tables.names()
     for name in names:
         table = store.tables.table(name)
 
-        def run(table: object = table, name: str = name) -> None:
+        def run(table: object = table) -> None:
             # A handle that is behind does nothing at all.
             table.checkout_latest()  # type: ignore[attr-defined]
             table.optimize(cleanup_older_than=KEEP_VERSIONS)  # type: ignore[attr-defined]
-            if name == items and table.count_rows() >= INDEX_FROM and not table.list_indices():  # type: ignore[attr-defined]
-                from lancedb.index import BTree
-
-                table.create_index("attempt", config=BTree())  # type: ignore[attr-defined]
 
         retrying(f"cannot optimize {name} of the bank {store.tables.uri}", run)
     return OptimizeReport(store.head, len(names), removed, kept)
