@@ -310,7 +310,9 @@ def test_every_command_has_an_example_in_its_help_and_json_shapes_are_documented
         return found
 
     for words, command in leaves(cli, ()):
-        text = command.help or ""
+        text = f"{command.help}\n{command.epilog}"
         assert f"swe-memory {' '.join(words)}" in text, words
-        if any("--json" in param.opts for param in command.params):
-            assert "JSON:" in text, words
+        for param in command.params:
+            if "--json" in param.opts:
+                # The shape itself, or the name of the command whose shape it is.
+                assert "{" in text or "swe-memory " in (getattr(param, "help", None) or ""), words
