@@ -187,6 +187,7 @@ class MemoryBank:
             lambda keys: store.items_of(keys, version),
             settings,
             vector=vector,
+            explain=explain,
         )
         reasons = list(found.reasons)
         if vector is None:

@@ -219,6 +219,20 @@ def test_equal_scores_are_ordered_by_trust_then_age_then_key_whatever_the_order_
     assert orders == [["shop-3", "shop-2", "shop-1"]] * 3
 
 
+@pytest.mark.parametrize("settings", [ALWAYS, replace(ALWAYS, k=3), RankingSettings.paper()], ids=["one item", "three items", "paper"])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_not_read_because_nothing_has_to_be_explained_changes_no_choice(settings: RankingSettings, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    tries = [replace(past(number % 7), key=f"try{number}") for number in range(30)]  # several attempts at each of seven issues
+    hits = [Hit(one, round(float(draw.random()), 1)) for one in tries]
+    kept = [item(one, str(n), status="active" if draw.random() < 0.5 else "retired") for one in tries for n in range(2)]
+    explained, short = Shelf(*kept), Shelf(*kept)
+    full = rank(ISSUE, hits, explained, settings, limit=30)
+    bare = rank(ISSUE, hits, short, settings, limit=30, explain=False)
+    assert replace(bare, candidates=()) == replace(full, candidates=()) and full.items
+    assert [c.experience for c in bare.candidates] == [c.experience for c in full.candidates]
+
+
 def test_k_items_come_from_k_past_issues_before_any_gives_a_second_and_never_say_the_same_twice() -> None:
     a, b = past(1), past(2)
     same = item(b, "copy")

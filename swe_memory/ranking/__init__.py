@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
@@ -126,12 +126,14 @@ def rank(
     *,
     vector: Vector | None = None,
     limit: int = 0,
+    explain: bool = True,
 ) -> Ranked:
     """Pick the item (or the ``k`` items) that fits this issue.
 
     ``hits`` are what a search found, with exact scores; ``items_of(keys)`` gives the items of experiences and their vectors; ``vector`` holds the
     issue's title and text unit vectors side by side, divided by sqrt 2 (None without an embedder); ``limit`` is what each list of the search was cut at
-    (0: not at all). Rule 1 is applied here too, by id, by equal text and by similar text, whatever the search has removed already.
+    (0: not at all). Rule 1 is applied here too, by id, by equal text and by similar text, whatever the search has removed already. Without ``explain``
+    nothing is read for candidates that cannot be chosen any more, so they lack their best item; the choice is the same.
     """
     judged = _judge(issue, hits, settings)
     asked = frozenset(query_terms(issue).split())
@@ -139,9 +141,9 @@ def rank(
     groups: dict[tuple[str, ...], list[tuple[MemoryItem, float]]] = {}  # by past issue (or experience, the paper's grain), best first
     best_item: dict[str, MemoryItem] = {}
     near_enough = [one for one in judged if not one.removed and one.score >= settings.threshold]
-    for start in range(0, len(near_enough), _PAGE):
+    for turn in _turns(near_enough, groups, settings, explain):
         page: dict[str, _Judged] = {}
-        for one in near_enough[start : start + _PAGE]:
+        for one in turn:
             # Comparing whole texts costs a millisecond each, so only those that are about to be used are.
             past = one.hit.experience.issue
             if (past.id, past.text) not in checked:
@@ -157,10 +159,7 @@ def rank(
             if key in found:
                 found[key].sort(key=_item_order)
                 best_item[key] = found[key][0][0]
-                past = one.hit.experience.issue
-                groups.setdefault((key,) if settings.grain == "experience" else (past.repo, past.id), []).extend(found[key])
-        if len(groups) >= settings.k:
-            break
+                groups.setdefault(_group(one, settings), []).extend(found[key])
     found_in = list(groups.values())
     chosen = [pair for group in found_in[: settings.k] for pair in group] if settings.grain == "experience" else _deal(found_in, settings.k)
     candidates = tuple(_candidate(one, best_item.get(one.hit.experience.key)) for one in judged)
@@ -183,14 +182,40 @@ def find(
     settings: RankingSettings,
     *,
     vector: Vector | None = None,
+    explain: bool = True,
 ) -> Ranked:
     """:func:`rank` over ``search(limit)``, searching deeper (20, 40, ... 640 by each score) until nothing beyond the limit could change the choice."""
     limit = FIRST_LIMIT
     while True:
-        ranked = rank(issue, search(limit), items_of, settings, vector=vector, limit=limit)
+        ranked = rank(issue, search(limit), items_of, settings, vector=vector, limit=limit, explain=explain)
         if not ranked.more_may_help or limit >= LAST_LIMIT:
             return ranked
         limit *= 2
+
+
+def _group(one: _Judged, settings: RankingSettings) -> tuple[str, ...]:
+    past = one.hit.experience
+    return (past.key,) if settings.grain == "experience" else (past.issue.repo, past.issue.id)
+
+
+def _turns(
+    near_enough: Sequence[_Judged], groups: Collection[tuple[str, ...]], settings: RankingSettings, explain: bool
+) -> Iterator[list[_Judged]]:
+    """What is looked at next, until there are ``k`` groups with items: ten at a time, best first. Where one answer is wanted, of these ten one by one until
+    one has items, then the other attempts at the same issue. The caller adds to ``groups`` between two turns.
+    """
+    for start in range(0, len(near_enough), _PAGE):
+        page = near_enough[start : start + _PAGE]
+        if settings.k > 1 or explain:
+            yield list(page)
+        else:
+            for place, one in enumerate(page):
+                yield [one]
+                if groups:
+                    yield [other for other in page[place + 1 :] if _group(other, settings) in groups]
+                    return
+        if len(groups) >= settings.k:
+            return
 
 
 def _unseen(issue: Issue, hits: Sequence[ScoredHit], limit: int, settings: RankingSettings) -> float:
