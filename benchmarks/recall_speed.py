@@ -124,9 +124,9 @@ class TimedEmbedder:
         self.seconds += time.perf_counter() - started
         return found
 
-    def query(self, text: str) -> np.ndarray:
+    def queries(self, texts: Sequence[str]) -> np.ndarray:
         started = time.perf_counter()
-        found = self._inner.query(text)
+        found = self._inner.queries(texts)
         self.seconds += time.perf_counter() - started
         return found
 
@@ -226,7 +226,7 @@ def measure(items: int, queries: int, embedder: Embedder, seed: int) -> dict[str
                 embedding.append(timed.seconds)
                 if found.item is None:
                     raise SweMemoryError(f"Nothing was recalled for {issue.id}.", "The benchmark expects an item for each query.")
-                query = embedder.query(issue.text)
+                (query,) = embedder.queries([issue.text])
                 started = time.perf_counter()
                 np.argmax(vectors @ query)
                 product.append(time.perf_counter() - started)
@@ -272,7 +272,7 @@ def run(arguments: Sequence[str]) -> int:
     embedder = default_embedder()
     if embedder is None:
         raise SweMemoryError("This benchmark needs the embedding model.", embedder_problem())
-    embedder.query("load the model")
+    embedder.queries(["load the model"])
     banks = [measure(size, options.queries, embedder, options.seed) for size in sizes]
     if options.json:
         print(json.dumps({"cores": os.cpu_count(), "seed": options.seed, "queries": options.queries, "banks": banks}, indent=2))

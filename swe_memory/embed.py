@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -52,8 +52,8 @@ class Embedder(Protocol):
         """One unit row of ``dimension`` float32 for each text, in order."""
         ...
 
-    def query(self, text: str) -> Vector:
-        """The unit vector of a text that is searched for. Some models embed queries and documents differently."""
+    def queries(self, texts: Sequence[str]) -> Vector:
+        """The same for texts that are searched for. Some models embed queries and documents differently."""
         ...
 
 
@@ -86,11 +86,7 @@ class MiniLM:
         with self._lock:
             found = {text: self._known[text] for text in wanted if text in self._known}
         fresh = [text for text in dict.fromkeys(wanted) if text not in found]
-        if len(fresh) > 1 and self._workers > 1:
-            with ThreadPoolExecutor(self._workers) as pool:
-                found.update(zip(fresh, pool.map(encode, fresh), strict=True))
-        else:
-            found.update((text, encode(text)) for text in fresh)
+        found.update(_spread(encode, fresh, self._workers))
         with self._lock:
             for text in dict.fromkeys(wanted):
                 self._known[text] = found[text]
@@ -99,10 +95,9 @@ class MiniLM:
                 self._known.popitem(last=False)
         return np.stack([found[text] for text in wanted]) if wanted else np.zeros((0, self.dimension), dtype=np.float32)
 
-    def query(self, text: str) -> Vector:
+    def queries(self, texts: Sequence[str]) -> Vector:
         """See :class:`Embedder`. Queries and documents are embedded alike."""
-        vector: Vector = self.documents([text])[0]
-        return vector
+        return self.documents(texts)
 
     def _loaded(self) -> Callable[[str], Vector]:
         with self._lock:
@@ -142,10 +137,12 @@ class RegistryEmbedder:
             return np.zeros((0, self.dimension), dtype=np.float32)
         return self._rows(lambda: self._function.compute_source_embeddings_with_retry(list(texts)), len(texts))
 
-    def query(self, text: str) -> Vector:
-        """See :class:`Embedder`. Asks the provider for a query vector, not a document's."""
-        vector: Vector = self._rows(lambda: self._function.compute_query_embeddings_with_retry(text), 1)[0]
-        return vector
+    def queries(self, texts: Sequence[str]) -> Vector:
+        """See :class:`Embedder`. Asks the provider for query vectors, not documents'."""
+        import numpy as np
+
+        rows = [self._rows(lambda text=text: self._function.compute_query_embeddings_with_retry(text), 1) for text in texts]  # type: ignore[misc]
+        return np.concatenate(rows) if rows else np.zeros((0, self.dimension), dtype=np.float32)
 
     def _rows(self, ask: Callable[[], object], expected: int) -> Vector:
         import numpy as np
@@ -232,6 +229,31 @@ def _checked(path: Path, expected: str, what: str) -> Path:
         differs = f"sha256 {found[:8]}..., expected {expected[:8]}..."
         raise SweMemoryError(f"{what} at {path} is not the known one: {differs}", "Install it afresh.")
     return path
+
+
+def _spread(encode: Callable[[str], Vector], texts: Sequence[str], workers: int) -> dict[str, Vector]:
+    """The vector of each text. This thread works too, and the longest come first: an issue's text here, its title meanwhile on a second core."""
+    todo = deque(sorted(texts, key=len))
+    found: dict[str, Vector] = {}
+
+    def work() -> None:
+        while True:
+            try:
+                text = todo.pop()
+            except IndexError:
+                return
+            found[text] = encode(text)
+
+    helpers = min(workers, len(texts)) - 1
+    if helpers < 1:
+        work()
+        return found
+    with ThreadPoolExecutor(helpers) as pool:
+        running = [pool.submit(work) for _ in range(helpers)]
+        work()
+        for helper in running:
+            helper.result()
+    return found
 
 
 def _load(weights: Path, vocabulary: Path) -> Callable[[str], Vector]:

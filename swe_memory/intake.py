@@ -129,7 +129,8 @@ def query_vector(issue: Issue, embedder: Vectors) -> np.ndarray:
     from swe_memory.ranking import issue_views
 
     views = issue_views(issue)
-    return joined(embedder.query(views.title), embedder.query(views.text))
+    title, text = embedder.queries([views.title, views.text])
+    return joined(title, text)
 
 
 def embed(ready: Sequence[Ready], embedder: Vectors | None) -> tuple[NewExperience, ...]:

@@ -37,9 +37,12 @@ class BagOfWords:
 
     def documents(self, texts: Sequence[str]) -> np.ndarray:
         self.asked += len(texts)
-        return np.stack([self.query(text) for text in texts]) if texts else np.zeros((0, self.dimension), dtype=np.float32)
+        return np.stack([self._row(text) for text in texts]) if texts else np.zeros((0, self.dimension), dtype=np.float32)
 
-    def query(self, text: str) -> np.ndarray:
+    def queries(self, texts: Sequence[str]) -> np.ndarray:
+        return self.documents(texts)
+
+    def _row(self, text: str) -> np.ndarray:
         row = np.zeros(self.dimension, dtype=np.float32)
         for word in text.lower().split():
             row[int(hashlib.sha256(word.encode()).hexdigest()[:8], 16) % self.dimension] += 1

@@ -31,7 +31,7 @@ def test_a_texts_vector_has_the_same_bits_alone_in_a_batch_and_with_any_number_o
     alone = MiniLM(workers=1)
     assert batch.dtype == np.float32 and batch.shape == (len(TEXTS), 384)
     for text, row in zip(reversed(TEXTS), reversed(batch), strict=True):
-        assert alone.query(text).tobytes() == row.tobytes()
+        assert alone.queries([text])[0].tobytes() == row.tobytes()
 
 
 def test_rows_are_unit_vectors_in_the_order_asked_also_when_texts_repeat(model: MiniLM) -> None:
@@ -42,14 +42,14 @@ def test_rows_are_unit_vectors_in_the_order_asked_also_when_texts_repeat(model: 
 
 
 def test_a_paraphrase_is_nearer_than_another_subject(model: MiniLM) -> None:
-    query = model.query("Parsing a date loses its time zone")
+    (query,) = model.queries(["Parsing a date loses its time zone"])
     paraphrase, other = model.documents([TEXTS[0], TEXTS[4]])
     assert query @ paraphrase > 0.5 > query @ other
 
 
 def test_only_the_beginning_of_a_huge_text_is_read(model: MiniLM) -> None:
     beginning = "the queue stops after a timeout " * 300
-    assert (model.query(beginning) == model.query(beginning + "z" * 1_000_000)).all()
+    assert (model.queries([beginning]) == model.queries([beginning + "z" * 1_000_000])).all()
 
 
 def test_weights_that_are_not_the_known_ones_are_refused(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_function_of_lancedbs_registry_becomes_an_embedder_of_unit_rows() -> N
     assert embedder is not None and embedder.dimension == 26
     rows = embedder.documents(["aab", "zz"])
     assert np.allclose(np.linalg.norm(rows, axis=1), 1) and rows.dtype == np.float32
-    assert np.allclose(embedder.query("aab"), rows[0])
+    assert np.allclose(embedder.queries(["zz", "aab"]), rows[::-1])
 
 
 def test_without_the_model_package_there_is_no_embedder_and_the_reason_says_what_to_install() -> None:

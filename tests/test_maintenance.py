@@ -111,7 +111,7 @@ def test_an_edited_item_keeps_its_id_and_provenance_and_is_embedded_anew(tmp_pat
         assert bank.edit(old.id, title=new.title) == new and bank.version == 2
         embedder = BagOfWords()
         ((_, vector),) = bank._workspace.store.items_of([old.provenance.attempt])
-        assert vector is not None and vector == pytest.approx(embedder.query(new.text), abs=1e-6)
+        assert vector is not None and vector == pytest.approx(embedder.documents([new.text])[0], abs=1e-6)
 
 
 def test_an_edit_passes_the_same_checks_as_a_lesson(tmp_path: Path) -> None:
@@ -180,7 +180,8 @@ def test_reembedding_changes_every_vector_and_nothing_else(tmp_path: Path) -> No
         vector = query_vector(QUERY, query)
         for hit in hits:
             views = issue_views(hit.experience.issue)
-            expected = (query.query(views.title) @ vector[:24] + query.query(views.text) @ vector[24:]) / 2**0.5
+            title, text = query.queries([views.title, views.text])
+            expected = (title @ vector[:24] + text @ vector[24:]) / 2**0.5
             assert hit.cosine == pytest.approx(float(expected), abs=1e-5)
 
 
