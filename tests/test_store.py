@@ -254,14 +254,18 @@ def test_rows_are_found_where_row_ids_do_not_outlive_compaction(tmp_path: Path) 
     rng = np.random.default_rng(0)
     db = lancedb.connect(tmp_path / "bank")
     db.create_table("experiences", schema=schema.experiences_schema(4))  # made by hand, without stable row ids
+    db.create_table("items", schema=schema.items_schema(4))
     reader, writer = opened(tmp_path / "bank"), opened(tmp_path / "bank")
     for number in range(4):
         learn(writer, stored(f"k{number}", unit(rng), number=number), txn=f"t{number}")
     before = reader.search(vector=unit(rng), terms="", text="", guard=Guard())
+    items = reader.items_of(["k0", "k3"])
     writer.write(Batch((stored("cut", unit(rng)),)), 1, "cut", START - timedelta(days=9))
     optimize(writer, START)
     after = reader.search(vector=unit(np.random.default_rng(0)), terms="", text="", guard=Guard())
     assert sorted(h.experience.key for h in after) == sorted(h.experience.key for h in before) == ["k0", "k1", "k2", "k3"]
+    assert {h.experience.key: h.experience for h in after} == {h.experience.key: h.experience for h in before}
+    assert [item for item, _ in reader.items_of(["k0", "k3"])] == [item for item, _ in items] and len(items) >= 2
 
 
 def test_without_a_vector_the_issue_text_decides_in_every_repository(tmp_path: Path) -> None:

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
     from swe_memory.store.log import State
 
-# Candidates this close to the last place are compared exactly: more than twice what a float32 sum of 768 products of unit vectors can be off
-# (768 x 2^-24 = 4.6e-5).
-_SLACK = 1e-4
-
 
 @dataclass(frozen=True, slots=True)
 class Guard:
@@ -84,10 +80,13 @@ def guards(corpus: Corpus, view: View, guard: Guard) -> dict[str, np.ndarray]:
     return found
 
 
-def top(scores: np.ndarray, allowed: np.ndarray, limit: int, exact: Callable[[np.ndarray], np.ndarray] | None = None) -> np.ndarray:
+def top(
+    scores: np.ndarray, allowed: np.ndarray, limit: int, exact: Callable[[np.ndarray], np.ndarray] | None = None, slack: float = 0.0
+) -> np.ndarray:
     """Places of the ``limit`` best of ``scores`` among the ``allowed`` places, best first, ties by place.
 
-    ``exact`` gives scores that do not depend on where in memory a row lies; it decides between candidates that ``scores`` cannot tell apart.
+    ``exact`` gives scores that do not depend on where in memory a row lies; it decides between candidates whose ``scores`` are within ``slack`` of the
+    last one's, or better.
     """
     import numpy as np
 
@@ -97,7 +96,7 @@ def top(scores: np.ndarray, allowed: np.ndarray, limit: int, exact: Callable[[np
     values = scores[places]
     if len(places) > limit:
         last = np.partition(values, len(values) - limit)[len(values) - limit]
-        places = places[values >= last - _SLACK]
+        places = places[values >= last - slack]
     sure = exact(places) if exact is not None else scores[places]
     return places[np.lexsort((places, -sure))][:limit]
 
@@ -128,10 +127,13 @@ def search(
     for hit in removers.values():
         free &= ~hit
     cosine = exact_cosine = None
+    slack = 0.0
     if vector is not None and corpus.dimension:
         query = np.asarray(vector, dtype=np.float32)
         has = np.array(corpus.has_vector, dtype=bool)[view.rows]
         cosine = (corpus.vectors @ query)[view.rows]
+        # A float32 sum of n products of two unit vectors is off by at most n x 2^-24, whatever the order of adding; two of them are compared.
+        slack = corpus.dimension * 2.0**-22
 
         def exact_cosine(places: np.ndarray) -> np.ndarray:
             # Row by row in float64: the same bits wherever the row lies.
@@ -154,7 +156,7 @@ def search(
     def best(among: np.ndarray) -> set[int]:
         chosen: set[int] = set()
         if cosine is not None:
-            chosen.update(top(cosine, among & has, limit, exact_cosine).tolist())
+            chosen.update(top(cosine, among & has, limit, exact_cosine, slack).tolist())
         for scores in (path, full):
             chosen.update(top(scores, among & (scores > 0), limit).tolist())
         return chosen
