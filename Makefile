@@ -12,7 +12,7 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "swe-memory needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
-	@echo "Setting up $(VENV) (once; about 250 packages' worth of wheels, the largest share is the official SWE-bench harness) ..."
+	@echo "Setting up $(VENV) (once, some minutes: about 160 packages, 1.6 GB, the largest share for the official SWE-bench harness and LanceDB) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[harness,dev]'
 	@touch $(STAMP)
