@@ -94,6 +94,7 @@ class MemoryBank:
 
     def __init__(self, workspace: Workspace, warnings: tuple[str, ...] = ()) -> None:
         self._workspace = workspace
+        self._session: str | None = None
         self.warnings = warnings
 
     @classmethod
@@ -167,6 +168,8 @@ class MemoryBank:
         from swe_memory import intake, ranking
         from swe_memory.render import render
 
+        if not isinstance(issue, Issue):
+            raise TypeError(f"recall takes an Issue, not {type(issue).__name__}: Issue(id=..., repo=..., text=...)")
         settings = settings or ranking.RankingSettings()
         if not issue.text.strip():
             raise UsageError(
@@ -220,9 +223,14 @@ class MemoryBank:
         session: str | None = None,
         source: str = "",
     ) -> Learned:
-        """Learn from one attempt; when it returns, what was learned is durable. See :func:`swe_memory.learning.learn`."""
+        """Learn from one attempt; when it returns, what was learned is durable. See :func:`swe_memory.learning.learn`.
+
+        ``session`` names what :meth:`undo` takes back together; without one, all that this opened bank learns is one session.
+        """
         from swe_memory.learning import learn
 
+        if session is None:
+            session = self._session = self._session or self._workspace.fresh_id()
         return learn(self._workspace, Attempt(issue, trajectory, verdict, source), extractor=extractor, recall=recall, session=session)
 
     def learn_many(

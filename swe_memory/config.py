@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 FILE_NAME = "swe-memory.toml"
 FILE_VARIABLE = "SWE_MEMORY_CONFIG"
+# Read elsewhere than by a flag: this module, and the tests.
+_OTHER_VARIABLES = {FILE_VARIABLE, "SWE_MEMORY_SHARED"}
 
 
 def find_config(environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Path | None:
@@ -97,3 +99,27 @@ def default_map(config: Mapping[str, Any], group: click.Group, ctx: click.Contex
             f"{path}: no command has a setting {unknown[0]!r}", "see swe-memory COMMAND --help for the settings of each command"
         )
     return result
+
+
+def unknown_variables(group: click.Group, ctx: click.Context, environ: Mapping[str, str] | None = None) -> list[str]:
+    """The ``SWE_MEMORY_...`` variables that no command reads: most likely misspelt. Commands are loaded only where there are such variables at all."""
+    import click
+
+    environ = os.environ if environ is None else environ
+    given = sorted(name for name in environ if name.startswith("SWE_MEMORY_") and name not in _OTHER_VARIABLES)
+    if not given:
+        return []
+    known: set[str] = set()
+
+    def collect(command: click.Command, words: str) -> None:
+        if isinstance(command, click.Group):
+            for name in command.list_commands(ctx):
+                if (inner := command.get_command(ctx, name)) is not None:
+                    collect(inner, f"{words}_{name}")
+        for param in command.params:
+            known.add(f"{words}_{param.name}".upper().replace("-", "_"))
+            own = param.envvar
+            known.update([own] if isinstance(own, str) else own or [])
+
+    collect(group, "SWE_MEMORY")
+    return [name for name in given if name not in known]

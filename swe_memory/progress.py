@@ -57,7 +57,8 @@ class Progress:
     def _show(self, note: str, now: float) -> None:
         share = f"{self.done}/{self.total}" if self.total else str(self.done)
         left = ""
-        if self.total and 0 < self.done < self.total:
+        # The first few units (imports, warm-up) say nothing about the rest.
+        if self.total and 0.05 * self.total < self.done < self.total:
             left = f", about {_seconds((now - self._start) / self.done * (self.total - self.done))} left"
         text = f"{self.label}: {share}{left}{'  ' + note if note else ''}"
         if self._terminal:

@@ -19,12 +19,25 @@ Reach = Literal["repository", "general"]
 ItemStatus = Literal["active", "quarantined", "retired"]
 
 
+def _text(owner: str, **fields: object) -> None:
+    """Refuse a field that is not text, by name: found here, the mistake is the caller's; found later, it looks like ours."""
+    for name, value in fields.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{owner}.{name} must be text (str), not {type(value).__name__}")
+
+
+def _each(owner: str, name: str, values: object, kind: type) -> None:
+    if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
+        raise TypeError(f"{owner}.{name} must be a tuple of {kind.__name__}")
+
+
 @dataclass(frozen=True, slots=True)
 class Issue:
     """What must be fixed. Never carries a gold patch, test patch, test names or hints: there is no field to put them in.
 
     ``id`` is unique within ``repo`` ("django__django-11099", "web-417"); ``repo`` is "owner/name"; ``text`` is what the reporter wrote,
-    first line the title; ``created_at`` is needed only for the time guard.
+    first line the title; ``created_at`` is needed only for the time guard. Like the other records that callers build, it raises TypeError for a field
+    of the wrong type.
     """
 
     id: str
@@ -32,6 +45,11 @@ class Issue:
     text: str
     base_commit: str = ""
     created_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        _text("Issue", id=self.id, repo=self.repo, text=self.text, base_commit=self.base_commit)
+        if self.created_at is not None and not isinstance(self.created_at, datetime):
+            raise TypeError(f"Issue.created_at must be a datetime or None, not {type(self.created_at).__name__}")
 
     @property
     def title(self) -> str:
@@ -47,6 +65,9 @@ class Action:
     output: str = ""
     returncode: int | None = None
 
+    def __post_init__(self) -> None:
+        _text("Action", command=self.command, output=self.output)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -58,6 +79,10 @@ class Step:
     thought: str
     actions: tuple[Action, ...] = ()
     feedback: str = ""
+
+    def __post_init__(self) -> None:
+        _text("Step", thought=self.thought, feedback=self.feedback)
+        _each("Step", "actions", self.actions, Action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +106,11 @@ class Trajectory:
     cost: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        _each("Trajectory", "steps", self.steps, Step)
+        if self.patch is not None:
+            _text("Trajectory", patch=self.patch)
 
     @property
     def calls(self) -> int:
@@ -131,6 +161,15 @@ class Attempt:
     trajectory: Trajectory
     verdict: Verdict
     source: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value, kind in (
+            ("issue", self.issue, Issue),
+            ("trajectory", self.trajectory, Trajectory),
+            ("verdict", self.verdict, Verdict),
+        ):
+            if not isinstance(value, kind):
+                raise TypeError(f"Attempt.{name} must be a {kind.__name__}, not {type(value).__name__}")
 
     @property
     def key(self) -> str:

@@ -288,6 +288,59 @@ def test_settings_come_from_the_file_and_the_environment(run: Run, bank: str, tm
     assert run("items", "list")[0] != 0
 
 
+def test_a_misspelt_environment_setting_is_named(run: Run, bank: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWE_MEMORY_RECALL_THRESHHOLD", "0.9")
+    monkeypatch.setenv("SWE_MEMORY_RECALL_THRESHOLD", "0.1")
+    code, _, err = run("bank", "info", "--bank", bank)
+    assert code == 0
+    assert "SWE_MEMORY_RECALL_THRESHHOLD" in err
+    assert "SWE_MEMORY_RECALL_THRESHOLD " not in err
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable", "said"), [("", "soon", "environment"), ('[recall]\nthreshold = "soon"\n', "", "swe-memory.toml")]
+)
+def test_a_wrong_value_is_told_where_it_came_from(
+    run: Run, bank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str, variable: str, said: str
+) -> None:
+    (tmp_path / "swe-memory.toml").write_text(settings)
+    if variable:
+        monkeypatch.setenv("SWE_MEMORY_RECALL_THRESHOLD", variable)
+    err = refused(run, "recall", "--bank", bank, "--repo", "a/b", ISSUE)
+    assert "--threshold" in err
+    assert said in err
+
+
+def test_a_missing_bank_names_the_other_ways_to_give_it(run: Run) -> None:
+    err = refused(run, "items", "list")
+    assert "SWE_MEMORY_BANK" in err
+    assert "swe-memory.toml" in err
+
+
+def test_doctor_reports_a_broken_settings_file_instead_of_failing_on_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "swe-memory.toml").write_text('bnak = "x"\n')
+    code, out, _ = run("doctor", "--json")
+    found = json.loads(out)
+    assert (code, found["ok"]) == (1, False)
+    assert [check["name"] for check in found["checks"] if check["state"] == "broken"] == ["settings"]
+
+
+def test_an_undo_can_be_undone_and_says_how(run: Run, bank: str) -> None:
+    before = as_json(run, "bank", "info", "--bank", bank)["items"]
+    code, out, _ = run("bank", "undo", "--bank", bank)
+    assert code == 0
+    redo = out.split("bank undo ")[1].split()[0]
+    code, out, _ = run("bank", "undo", redo, "--bank", bank)
+    assert code == 0
+    assert "brought back: 4 experiences" in out
+    assert as_json(run, "bank", "info", "--bank", bank)["items"] == before
+
+
+def test_naming_an_item_twice_retires_it_once(run: Run, bank: str) -> None:
+    chosen = as_json(run, "items", "list", "--bank", bank)["items"][0]["id"]
+    assert len(as_json(run, "items", "rm", chosen, chosen[:10], "--bank", bank)["items"]) == 1
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_are_printed(run: Run, shell: str) -> None:
     code, out, _ = run("completion", shell)

@@ -53,10 +53,17 @@ class LazyGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         # Settings files are read only when a command is about to run: --help and completion must work beside a broken file.
         if ctx.default_map is None and not ctx.resilient_parsing and "--help" not in args and "-h" not in args:
-            from swe_memory.config import default_map, find_config, load_config
+            from swe_memory.config import default_map, find_config, load_config, unknown_variables
 
-            if (path := find_config()) is not None:
-                ctx.default_map = default_map(load_config(path), self, ctx, path)
+            try:
+                if (path := find_config()) is not None:
+                    ctx.default_map = default_map(load_config(path), self, ctx, path)
+            except UsageError:
+                # The doctor is who one asks about a broken file; it finds and reports the same.
+                if args[:1] != ["doctor"]:
+                    raise
+            for name in unknown_variables(self, ctx):
+                click.echo(f"note: {name} is set, but no command has such a setting", err=True)
         return super().resolve_command(ctx, args)
 
 
@@ -86,10 +93,10 @@ def main(args: Sequence[str] | None = None) -> int:
         _complain(error.what, error.hint)
         return error.exit_code
     except click.UsageError as error:
-        error.show()
+        _complain(error.format_message(), _where_from(error))
         return 2
     except click.ClickException as error:
-        error.show()
+        _complain(error.format_message(), "")
         return error.exit_code
     except click.exceptions.Exit as stop:
         return stop.exit_code
@@ -108,6 +115,23 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 HARNESS_PACKAGES = {"docker", "git", "minisweagent", "psutil", "pytest", "scipy", "statsmodels", "swebench", "datasets"}
+
+
+def _where_from(error: click.UsageError) -> str:
+    """Where a wrong value came from, if not from the command line, and where the help is."""
+    hints = []
+    context, param = error.ctx, getattr(error, "param", None)
+    if context is not None and param is not None and param.name:
+        if isinstance(error, click.MissingParameter):
+            if param.name == "bank_uri":
+                hints.append('or set SWE_MEMORY_BANK, or write bank = "..." into swe-memory.toml')
+        elif (source := context.get_parameter_source(param.name)) is not None:
+            origin = {"ENVIRONMENT": "the environment", "DEFAULT_MAP": "swe-memory.toml"}.get(source.name)
+            if origin:
+                hints.append(f"the value comes from {origin}")
+    if context is not None:
+        hints.append(f"see {context.command_path} --help")
+    return "; ".join(hints)
 
 
 def _complain(what: str, hint: str) -> None:

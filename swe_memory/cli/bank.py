@@ -44,7 +44,7 @@ def check(bank_uri: str, as_json: bool) -> None:
 
     \b
     Example: swe-memory bank check --bank team.lance
-    JSON: {bank, ok, problems: [text], notes: [text], ...}
+    JSON: {bank, ok, version, experiences, items, problems: [text], notes: [text], orphans: [{...}]}
     """
     with options.open_bank(bank_uri, read_only=True, any_embedder=True) as opened:
         report = opened.check()
@@ -69,7 +69,7 @@ def optimize(bank_uri: str, as_json: bool) -> None:
 
     \b
     Example: swe-memory bank optimize --bank team.lance
-    JSON: {bank, ...}
+    JSON: {bank, version, tables, orphans_removed, orphans_kept}
     """
     with options.open_bank(bank_uri) as opened:
         result = opened.optimize()
@@ -119,11 +119,14 @@ def reembed(bank_uri: str, embedder: str, as_json: bool) -> None:
 def undo(session: str | None, bank_uri: str, list_only: bool, as_json: bool) -> None:
     """Take back one learning session: the last one, or SESSION. Earlier bank versions still show it.
 
+    An undo is a session too, named `redo` in what it prints: undo that one, and what was taken back is there again.
+
     \b
     Examples:
       swe-memory bank undo --list --bank team.lance
       swe-memory bank undo --bank team.lance
-    JSON: {bank, session, experiences, items, bank_version}; with --list {bank, sessions: [{session, experiences, items, first, last, at, undone}]}
+    JSON: {bank, session, experiences, items, redo, bank_version}, counts taken back (negative: brought back);
+      with --list {bank, sessions: [{session, experiences, items, first, last, at, undone}]}
     """
     if list_only:
         with options.open_bank(bank_uri, read_only=True, any_embedder=True) as opened:
@@ -139,7 +142,9 @@ def undo(session: str | None, bank_uri: str, list_only: bool, as_json: bool) -> 
     if as_json:
         options.print_json({"bank": bank_uri, **result, "bank_version": version})
     else:
-        _facts({"bank": bank_uri, **result, "bank_version": version})
+        verb = "brought back" if result["experiences"] < 0 else "taken back"
+        click.echo(f"{verb}: {abs(result['experiences'])} experiences and {abs(result['items'])} items of session {result['session']}")
+        click.echo(f"bank {bank_uri} is at version {version}; to reverse this: swe-memory bank undo {result['redo']} --bank {bank_uri}")
 
 
 @bank.command("export")
@@ -151,7 +156,7 @@ def export_(file: Path, bank_uri: str, as_json: bool) -> None:
 
     \b
     Example: swe-memory bank export team.jsonl --bank team.lance
-    JSON: {bank, file, experiences, items, uses}
+    JSON: {bank, file, experiences, items, uses, bank_version}
     """
     with options.open_bank(bank_uri, read_only=True, any_embedder=True) as opened:
         result = options.plain(opened.export(file))
@@ -171,7 +176,7 @@ def import_(file: Path, bank_uri: str, embedder: str, as_json: bool) -> None:
 
     \b
     Example: swe-memory bank import team.jsonl --bank mine.lance
-    JSON: {bank, file, experiences, items, quarantined, already, uses, bank_version}
+    JSON: {bank, file, experiences, items, quarantined, already, uses, session, skipped: [reason], bank_version}
     """
     with options.open_bank(bank_uri, embedder=embedder, create=True) as opened:
         result = options.plain(opened.import_(file))

@@ -130,7 +130,8 @@ def _key() -> dict[str, str]:
 
 
 def _settings() -> dict[str, str]:
-    from swe_memory.config import find_config, load_config
+    from swe_memory.cli import cli
+    from swe_memory.config import default_map, find_config, load_config
     from swe_memory.errors import UsageError
 
     try:
@@ -139,6 +140,7 @@ def _settings() -> dict[str, str]:
             detail = "no swe-memory.toml here"
         else:
             config = load_config(path)
+            default_map(config, cli, click.Context(cli), path)
             detail = f"{path}: {', '.join(config) or 'empty'}"
     except UsageError as error:
         return _check("settings", "broken", error.what, error.hint)

@@ -113,7 +113,11 @@ def edit(item_id: str, bank_uri: str, title: str | None, description: str | None
         if title is None and description is None and content is None:
             text = click.edit(f"{item.title}\n\n{item.description}\n\n{item.content}\n", extension=".md")
             if text is None:
-                raise click.Abort()
+                if as_json:
+                    options.print_json({"item": item, "bank_version": bank.version})
+                else:
+                    click.echo("nothing was changed")
+                return
             parts = [part.strip() for part in text.strip().split("\n\n", 2)]
             if len(parts) != 3:
                 raise UsageError("an item has three paragraphs: title, description, content", f"found {len(parts)}; nothing was changed")
@@ -142,7 +146,7 @@ def rm(item_ids: tuple[str, ...], bank_uri: str, note: str, as_json: bool) -> No
     JSON: {items: [{...}], bank_version}
     """
     with options.open_bank(bank_uri) as bank:
-        ids = [bank.item(item_id).id for item_id in item_ids]
+        ids = dict.fromkeys(bank.item(item_id).id for item_id in item_ids)
         done = [bank.retire(item_id, note=note) for item_id in ids]
         version = bank.version
     if as_json:
@@ -166,7 +170,7 @@ def restore(item_ids: tuple[str, ...], bank_uri: str, as_json: bool) -> None:
     JSON: {items: [{...}], bank_version}
     """
     with options.open_bank(bank_uri) as bank:
-        ids = [bank.item(item_id).id for item_id in item_ids]
+        ids = dict.fromkeys(bank.item(item_id).id for item_id in item_ids)
         done = [bank.restore(item_id) for item_id in ids]
         version = bank.version
     if as_json:

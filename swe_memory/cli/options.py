@@ -29,6 +29,7 @@ def bank_option(function: F) -> F:
         "bank_uri",
         envvar="SWE_MEMORY_BANK",
         required=True,
+        show_envvar=True,
         metavar="PATH|URI",
         help="The bank: a local folder, or an object-store URI such as s3://bucket/team.",
     )(function)
