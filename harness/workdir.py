@@ -6,15 +6,18 @@ reflogs, a worktree shares its parent's, and both have shown agents the fix (SWE
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.gitcmd import GitError, git
-from swe_memory.errors import UsageError
+from swe_memory.errors import SweMemoryError, UsageError
 
 if TYPE_CHECKING:
     from harness.instances import Instance
@@ -37,14 +40,35 @@ _CONFIG = """[core]
 """
 
 
+MOST_NEW_FILES = 2_000
+"""New files that a patch may hold."""
+MOST_BYTES = 20_000_000
+"""Bytes that new and resized files of a patch may have together."""
+_LARGEST_IGNORE_FILE = 1_000_000  # bytes; git reads a .gitignore as a whole
+
+
+class PatchRefused(SweMemoryError):
+    """The agent left its copy in a state that no patch is taken from. Its own doing, so never an infra failure.
+
+    ``status`` is the attempt's exit status: ``WorkdirReplaced`` (the folder is gone, or another folder or a link is in its place), ``PatchTooLarge``
+    (beyond :data:`MOST_NEW_FILES` or :data:`MOST_BYTES`) or ``PatchUnreadable`` (git cannot take the files in).
+    """
+
+    def __init__(self, status: str, what: str) -> None:
+        super().__init__(f"{status}: {what}", "The attempt counts as one without a patch.")
+        self.status = status
+
+
 @dataclass(frozen=True, slots=True)
 class Workdir:
     """A prepared copy. ``objects`` is the object folder of the repository that it was made from, which the patch is computed against:
-    whatever the agent does to its own ``.git``, its patch is still the difference to the base commit."""
+    whatever the agent does to its own ``.git``, its patch is still the difference to the base commit. ``identity`` is the folder's device and inode:
+    a patch is taken from this very folder, not from what an agent put in its place."""
 
     path: Path
     base_commit: str
     objects: Path
+    identity: tuple[int, int]
 
     def patch(self) -> str:
         """See :func:`collect_patch`."""
@@ -84,7 +108,8 @@ def prepare_workdir(repo_source: Path, base_commit: str, target: Path) -> Workdi
         lines = "".join(f"{oid} {name}\n" for name, oid in sorted(tags.items()))
         (inside / "packed-refs").write_text(f"# pack-refs with: sorted \n{lines}", encoding="utf-8")
     git(["read-tree", "--reset", "-u", base], cwd=target)
-    return Workdir(target, base, source / "objects")
+    made = target.lstat()
+    return Workdir(target, base, source / "objects", (made.st_dev, made.st_ino))
 
 
 def workdir_for(instance: Instance, target: Path) -> Workdir:
@@ -102,8 +127,14 @@ def collect_patch(workdir: Workdir) -> str:
 
     Files that the repository's .gitignore leaves out stay out. The agent's own ``.git`` (configuration, hooks, filters, index, commits) is not read:
     the difference is computed with a repository folder made for this call. Text in another encoding than UTF-8 is written as a binary hunk, so that
-    the patch is a string and still applies byte for byte. Nested repositories that the agent made are left out.
+    the patch is a string and still applies byte for byte. Nested repositories that the agent made are left out. FIFOs, sockets and devices are removed
+    first (one in a tracked file's place counts as its deletion), and files and folders that the agent made unreadable are made readable again.
+
+    Raises :class:`PatchRefused` where the agent left nothing that a patch can be taken from, :class:`GitError` where git fails before it looks at the
+    agent's files.
     """
+    _check_identity(workdir)
+    _tame(workdir.path)
     with tempfile.TemporaryDirectory(prefix="swe-memory-diff-") as folder:
         scratch = Path(folder).resolve()
         for name in ("objects/info", "refs", "info"):
@@ -119,38 +150,105 @@ def collect_patch(workdir: Workdir) -> str:
             return git(arguments, cwd=workdir.path, stdin=stdin, environment=environment)
 
         run("read-tree", workdir.base_commit)
-        run("add", "--update", "--ignore-errors", ".")
-        new = run("ls-files", "--others", "--exclude-standard", "-z").split(b"\0")
-        new = [path for path in new if path and not path.endswith(b"/")]
-        if new:
-            run("update-index", "--add", "-z", "--stdin", stdin=b"\0".join(new) + b"\0")
-        diff = (
-            "diff",
-            "--cached",
-            "--binary",
-            "--full-index",
-            "--no-renames",
-            "--no-color",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--ignore-submodules",
-        )
-        whole = run(*diff, workdir.base_commit)
         try:
-            return whole.decode("utf-8")
+            return _difference(workdir, run, attributes)
+        except GitError as error:
+            raise PatchRefused("PatchUnreadable", error.what) from error
+
+
+def _difference(workdir: Workdir, run: Callable[..., bytes], attributes: Path) -> str:
+    new = [path for path in run("ls-files", "--others", "--exclude-standard", "-z").split(b"\0") if path and not path.endswith(b"/")]
+    _check_size(workdir, run, new)
+    run("add", "--update", "--ignore-errors", ".")
+    if new:
+        run("update-index", "--add", "-z", "--stdin", stdin=b"\0".join(new) + b"\0")
+    diff = (
+        "diff",
+        "--cached",
+        "--binary",
+        "--full-index",
+        "--no-renames",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--ignore-submodules",
+    )
+    whole = run(*diff, workdir.base_commit)
+    try:
+        return whole.decode("utf-8")
+    except UnicodeDecodeError:
+        paths = [path for path in run(*diff, "--name-only", "-z", workdir.base_commit).split(b"\0") if path]
+    parts: list[str] = []
+    for path in paths:
+        # A file at a time, so that only those that are not UTF-8 become binary hunks.
+        one = (*diff, workdir.base_commit, "--", ":(literal)" + os.fsdecode(path))
+        try:
+            parts.append(run(*one).decode("utf-8"))
         except UnicodeDecodeError:
-            paths = [path for path in run(*diff, "--name-only", "-z", workdir.base_commit).split(b"\0") if path]
-        parts: list[str] = []
-        for path in paths:
-            # A file at a time, so that only those that are not UTF-8 become binary hunks.
-            one = (*diff, workdir.base_commit, "--", ":(literal)" + os.fsdecode(path))
-            try:
-                parts.append(run(*one).decode("utf-8"))
-            except UnicodeDecodeError:
-                attributes.write_text(_ATTRIBUTES.replace("!diff", "-diff"), encoding="utf-8")
-                parts.append(run(*one).decode("utf-8"))
-                attributes.write_text(_ATTRIBUTES, encoding="utf-8")
-        return "".join(parts)
+            attributes.write_text(_ATTRIBUTES.replace("!diff", "-diff"), encoding="utf-8")
+            parts.append(run(*one).decode("utf-8"))
+            attributes.write_text(_ATTRIBUTES, encoding="utf-8")
+    return "".join(parts)
+
+
+def _check_identity(workdir: Workdir) -> None:
+    try:
+        found = workdir.path.lstat()
+    except OSError as error:
+        raise PatchRefused("WorkdirReplaced", f"the working copy is gone: {error.strerror}") from error
+    if not stat.S_ISDIR(found.st_mode) or (found.st_dev, found.st_ino) != workdir.identity:
+        raise PatchRefused("WorkdirReplaced", "something else lies in the place of the working copy")
+
+
+def _tame(root: Path) -> None:
+    """Remove what git would stumble over or wait for (FIFOs, sockets, devices), and give the owner back the right to read. Links are not followed."""
+    pending = [os.fspath(root)]
+    while pending:
+        folder = pending.pop()
+        # What stays unreadable is git's to stumble over; it ends as the agent's outcome there.
+        with contextlib.suppress(OSError):
+            wanted = stat.S_IRUSR | stat.S_IWUSR | stat.S_IXUSR
+            mode = stat.S_IMODE(os.lstat(folder).st_mode)
+            if mode & wanted != wanted:
+                Path(folder).chmod(mode | wanted)
+            with os.scandir(folder) as entries:
+                found = list(entries)
+            for entry in found:
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
+                        if folder != os.fspath(root) or entry.name != ".git":
+                            pending.append(entry.path)
+                    elif not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
+                        Path(entry.path).unlink()
+                    elif stat.S_ISREG(status.st_mode):
+                        if not status.st_mode & stat.S_IRUSR:
+                            Path(entry.path).chmod(stat.S_IMODE(status.st_mode) | stat.S_IRUSR)
+                        if entry.name in (".gitignore", ".gitattributes") and status.st_size > _LARGEST_IGNORE_FILE:
+                            raise PatchRefused("PatchTooLarge", f"a {entry.name} of {status.st_size} bytes")
+
+
+def _check_size(workdir: Workdir, run: Callable[..., bytes], new: Sequence[bytes]) -> None:
+    """Refuse what is beyond the limits before git reads it."""
+    if len(new) > MOST_NEW_FILES:
+        raise PatchRefused("PatchTooLarge", f"{len(new)} new files; a patch holds {MOST_NEW_FILES} at most")
+    total = sum(_size(workdir.path / os.fsdecode(path)) for path in new)
+    for line in run("ls-tree", "-r", "-l", "-z", workdir.base_commit).split(b"\0"):
+        about, _, path = line.partition(b"\t")
+        was = about.split(b" ")[-1]
+        if path and was != b"-" and (size := _size(workdir.path / os.fsdecode(path))) != int(was):
+            total += size
+    if total > MOST_BYTES:
+        raise PatchRefused("PatchTooLarge", f"new and resized files have {total} bytes; a patch holds {MOST_BYTES} at most")
+
+
+def _size(path: Path) -> int:
+    """Bytes of a regular file; 0 for anything else and where there is none."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 def _config(commit: str) -> str:

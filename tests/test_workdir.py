@@ -10,8 +10,9 @@ from pathlib import Path
 import git as gitpython
 import pytest
 
-from harness.workdir import Workdir, prepare_workdir
-from swe_memory.errors import UsageError
+from harness.files import remove_tree
+from harness.workdir import MOST_BYTES, MOST_NEW_FILES, PatchRefused, Workdir, prepare_workdir
+from swe_memory.errors import InfraError, UsageError
 
 FIX = "THE-FIX-OF-TOMORROW"
 
@@ -269,3 +270,77 @@ def test_a_repository_inside_the_copy_does_not_hide_changes_of_tracked_files(wor
     patch = workdir.patch()
     assert "+a = 2\n" in patch
     assert "vendored" not in patch
+
+
+@pytest.mark.parametrize(
+    "instead", ["ln -s host {0}", "mkdir {0}; cp host/secret {0}", "ln -s / {0}", "echo x > {0}", "mkfifo {0}", "true"]
+)
+def test_no_patch_is_taken_from_what_an_agent_put_in_the_place_of_its_copy(workdir: Workdir, tmp_path: Path, instead: str) -> None:
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host" / "secret").write_text("HOST-SECRET\n", encoding="utf-8")
+    subprocess.run(["bash", "-c", f"mv {workdir.path} {tmp_path}/aside; cd {tmp_path}; {instead.format(workdir.path)}"], check=True)
+    with pytest.raises(PatchRefused) as refused:
+        workdir.patch()
+    assert refused.value.status == "WorkdirReplaced" and not isinstance(refused.value, InfraError)
+
+
+AGENTS_DOING = {
+    "a fifo for a tracked file": "rm a.py; mkfifo a.py",
+    "fifos and a socket beside it": "mkfifo x y; mkdir d; mkfifo d/z; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"s\")'",
+    "a fifo for the list of ignored files": "mkfifo .gitignore .gitattributes",
+    "nothing readable": "mkdir d; echo 1 > d/f; chmod 000 a.py d/f d .git",
+    "no git folder": "rm -rf .git",
+    "a git folder that lies": "rm -rf .git; echo 'gitdir: /nowhere' > .git",
+    "a damaged index": "echo rubbish > .git/index; : > .git/index.lock; mkdir .git/HEAD.lock",
+    "a damaged configuration": "echo '[[' > .git/config; echo '[[' > .gitmodules",
+    "names that git refuses": "mkdir .GIT; echo x > .GIT/config; echo x > git~1",
+    "folders without end": "for i in $(seq 300); do mkdir -p dddddddddddddddd; cd dddddddddddddddd || break; done; echo x > f",
+    "a folder for a file and a file for a folder": "rm a.py b.py; mkdir a.py; echo x > a.py/x; ln -s b.py b.py",
+    "links into nowhere and into a ring": "ln -s loop loop; ln -s /nowhere n; ln -s / root",
+    "nothing at all": "find . -mindepth 1 -delete",
+}
+
+
+@pytest.mark.parametrize("command", AGENTS_DOING.values(), ids=AGENTS_DOING.keys())
+def test_no_doing_of_an_agent_makes_its_patch_a_failure_of_the_machine(workdir: Workdir, command: str) -> None:
+    (workdir.path / "edited.py").write_text("edited = 1\n", encoding="utf-8")
+    subprocess.run(["bash", "-c", command], cwd=workdir.path, stderr=subprocess.DEVNULL, check=False)
+    try:
+        patch = workdir.patch()
+    except PatchRefused as error:
+        assert error.status == "PatchUnreadable" and not isinstance(error, InfraError)
+    else:
+        assert "+edited = 1\n" in patch or command.startswith("find")
+    assert remove_tree(workdir.path)
+
+
+def test_a_special_file_in_a_tracked_files_place_is_its_deletion_and_the_rest_of_the_patch_stays(workdir: Workdir) -> None:
+    (workdir.path / "a.py").unlink()
+    os.mkfifo(workdir.path / "a.py")
+    os.mkfifo(workdir.path / "new")
+    (workdir.path / "b.py").write_text("b = 2\n", encoding="utf-8")
+    patch = workdir.patch()
+    assert "deleted file" in patch and "+b = 2\n" in patch and "new" not in patch.replace("new file", "")
+
+
+def test_a_patch_has_a_largest_number_of_new_files_and_a_largest_size(workdir: Workdir) -> None:
+    many = workdir.path / "many"
+    many.mkdir()
+    for number in range(MOST_NEW_FILES):
+        (many / str(number)).touch()
+    assert workdir.patch().count("new file mode") == MOST_NEW_FILES
+    cases = {"one more file": many / "more", "a large new file": workdir.path / "large", "a tracked file that grew": workdir.path / "a.py"}
+    for name, path in cases.items():
+        before = path.read_bytes() if path.exists() else None
+        if path.parent != many:
+            (many / "0").unlink(missing_ok=True)
+        with path.open("wb") as file:
+            file.truncate(0 if path.parent == many else MOST_BYTES + 1)  # sparse
+        with pytest.raises(PatchRefused, match="at most") as refused:
+            workdir.patch()
+        assert refused.value.status == "PatchTooLarge", name
+        path.unlink() if before is None else path.write_bytes(before)
+    (workdir.path / ".gitignore").write_text("large\nmany\n", encoding="utf-8")
+    with (workdir.path / "large").open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    assert "large" in workdir.patch() and workdir.patch().count("new file mode") == 1
