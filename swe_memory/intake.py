@@ -26,21 +26,32 @@ MAX_NAME_CHARS = 300
 MAX_TITLE, MAX_DESCRIPTION, MAX_CONTENT = 120, 600, 2_000
 
 
+# A text is cut before it is scanned for secrets, so that one of 1 MB costs no more than one of the limit. So much of it is scanned beyond the limit, and
+# dropped afterwards: what the cut may have left of a secret, and so made unrecognisable, lies in there. (The longest secrets, tokens that are signed
+# documents, have some 2,000 characters; a cut private key is still known as one.)
+_MARGIN = 4_000
+
+
 def tidy(text: str, limit: int) -> str:
     """Redacted, free of escapes and invisible characters, at most ``limit`` characters (the end is marked where something was cut)."""
-    from swe_memory.safety import clean, redact
-
-    # Cut before the scan, so that a text of 1 MB costs no more than one of the limit; a margin keeps a secret at the edge whole for the scan.
-    # Clean first: a key with an invisible character in it is no key yet.
-    text = redact(clean(text[: limit + 500]))[0]
-    return text if len(text) <= limit else text[: limit - 2].rstrip() + " …"
+    text, cut = _public(text, limit)
+    return text if not cut and len(text) <= limit else text[: limit - 2].rstrip() + " …"
 
 
 def name(text: str) -> str:
-    """A name (id, repository, commit, path): one line, no control characters, bounded."""
-    from swe_memory.safety import clean
+    """A name (id, repository, commit, path, model): redacted, one line, no control characters, bounded."""
+    return " ".join(_public(text, MAX_NAME_CHARS)[0].split())[:MAX_NAME_CHARS]
 
-    return " ".join(clean(text[: MAX_NAME_CHARS * 2]).split())[:MAX_NAME_CHARS]
+
+def _public(text: str, limit: int) -> tuple[str, bool]:
+    """The text cleaned and redacted, whole or the beginning of it (True): what is past ``limit`` characters is of no use then."""
+    from swe_memory.safety import clean, redact
+
+    # Clean first, and all of it: a key with an invisible character in it is no key yet, and a thousand of them would use up the margin.
+    text = clean(text)
+    if len(text) <= limit + _MARGIN:
+        return redact(text)[0], False
+    return redact(text[: limit + _MARGIN])[0][:-_MARGIN], True
 
 
 def utc(time: datetime | None) -> datetime | None:
@@ -58,13 +69,12 @@ def tidy_issue(issue: Issue) -> Issue:
     """
     if not issue.id.strip():
         raise UsageError("cannot learn from an issue without an id", "Give Issue(id=...): any name that is unique within the repository.")
-    text = issue.text if len(issue.text) <= MAX_ISSUE_CHARS else issue.text[:MAX_ISSUE_CHARS]
     return replace(
         issue,
         id=name(issue.id),
         repo=name(issue.repo),
         base_commit=name(issue.base_commit),
-        text=tidy(text, MAX_ISSUE_CHARS),
+        text=tidy(issue.text, MAX_ISSUE_CHARS),
         created_at=utc(issue.created_at),
     )
 

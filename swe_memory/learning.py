@@ -123,7 +123,7 @@ def learn_many(
 
         extractor = RulesExtractor()
     state = workspace.store.state()
-    run = _Run(workspace, extractor, session or workspace.fresh_id(), state)
+    run = _Run(workspace, extractor, name(session or "") or workspace.fresh_id(), state)
     failures: list[Failure] = []
     stopped = ""
 
@@ -191,8 +191,12 @@ def _prepare(run: _Run, order: int, attempt: Attempt, recall: Recall | None) -> 
     lesson = {"outcome": verdict.outcome, "verdict_source": verdict.source, "extractor": run.extractor.name}
     if known is not None and known.same_lesson(lesson):
         return _Prepared(order, replace(outcome, status="already"), uses=uses)
+    from swe_memory.extract.outgoing import redacted
+
     issue = tidy_issue(attempt.issue)
-    extraction = run.extractor.extract(attempt)
+    # Items and digest are made of pieces of the attempt: secrets go before it is cut into pieces.
+    shown = redacted(attempt)
+    extraction = run.extractor.extract(shown)
     if not extraction.usable:
         # Not stored, so that it does not count as known: the next run asks again.
         return _Prepared(order, replace(outcome, rejected=extraction.rejected, usage=extraction.usage), uses=uses)
@@ -205,14 +209,15 @@ def _prepare(run: _Run, order: int, attempt: Attempt, recall: Recall | None) -> 
         rejected=rejected,
         usage=extraction.usage,
     )
-    return _Prepared(order, outcome, Ready(_experience(run, attempt, issue, key), text_hash(attempt.issue.text), items), uses)
+    return _Prepared(order, outcome, Ready(_experience(run, shown, attempt, issue, key), text_hash(attempt.issue.text), items), uses)
 
 
 def _quarantined(items: Iterable[MemoryItem]) -> tuple[MemoryItem, ...]:
     return tuple(item for item in items if item.status == "quarantined")
 
 
-def _experience(run: _Run, attempt: Attempt, issue: Issue, key: str) -> Experience:
+def _experience(run: _Run, shown: Attempt, attempt: Attempt, issue: Issue, key: str) -> Experience:
+    """``shown`` is the attempt without secrets."""
     from swe_memory.extract.digest import STORED_BUDGET, digest
     from swe_memory.patches import edited_symbols, source_paths
 
@@ -221,7 +226,7 @@ def _experience(run: _Run, attempt: Attempt, issue: Issue, key: str) -> Experien
     return Experience(
         key=key,
         issue=issue,
-        digest=tidy(digest(attempt, STORED_BUDGET), STORED_BUDGET * 8),
+        digest=tidy(digest(shown, STORED_BUDGET), STORED_BUDGET * 8),
         verdict=replace(verdict, reason=tidy(verdict.reason, 1_000), model=name(verdict.model), prompt=name(verdict.prompt)),
         paths=tuple(sorted({name(path) for path in source_paths(patch)}))[:_MAX_PATHS],
         symbols=tuple(sorted({name(symbol) for symbol in edited_symbols(patch)}))[:_MAX_PATHS],
@@ -250,8 +255,8 @@ def _items(
         verdict.source,
         verdict.outcome,
         run.extractor.name,
-        extraction.model,
-        extraction.prompt,
+        name(extraction.model),
+        name(extraction.prompt),
     )
     items: dict[str, MemoryItem] = {}
     for draft in drafts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from swe_memory.errors import BankError, UsageError
-from swe_memory.intake import MAX_CONTENT, MAX_DESCRIPTION, Ready, embed, tidy_item
+from swe_memory.intake import MAX_CONTENT, MAX_DESCRIPTION, Ready, embed, name, tidy, tidy_item
 from swe_memory.records import MemoryItem
 from swe_memory.store import LEARNING, UNDOABLE, Batch, GenerationChanged, Identity, Kind, NewItem, Store, taken_back
 from swe_memory.store.upkeep import OptimizeReport, Orphan, orphans
@@ -173,11 +173,12 @@ def undo(workspace: Workspace, session: str | None = None) -> UndoReport:
         if not open_sessions:
             raise UsageError(f"there is no learning session to take back in {store.tables.uri}", "See `swe-memory bank undo --list`.")
         session = open_sessions[-1].session
+    session = name(session)  # as it is stored
     gone = taken_back(store.log.commits)
     targets = [c.seq for c in store.log.commits if c.session == session and c.kind in UNDOABLE and c.seq not in gone]
     if not targets:
-        known = any(c.session == session for c in store.log.commits)
-        what = "is taken back already" if known else "is not in the bank"
+        kinds = {c.kind for c in store.log.commits if c.session == session}
+        what = "is taken back already" if kinds & set(UNDOABLE) else "holds nothing to take back" if kinds else "is not in the bank"
         raise UsageError(f"the session {session} {what}", "See `swe-memory bank undo --list`.")
     counts = (len(before.experiences), len(before.items))
     redo = workspace.fresh_id()
@@ -220,7 +221,7 @@ def retire(workspace: Workspace, item_id: str, note: str = "") -> MemoryItem:
     workspace.check_writable()
     item = find(workspace.store, item_id)
     if item.status != "retired":
-        _commit(workspace, "retire", {"ids": [item.id], "note": note[:500]})
+        _commit(workspace, "retire", {"ids": [item.id], "note": tidy(note, 500)})
     return find(workspace.store, item.id)
 
 

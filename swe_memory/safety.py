@@ -100,7 +100,7 @@ _OWN: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("pypi-token", ("pypi-",), r"(?<![\w-])pypi-[\w-]{50,}"),
     ("slack-token", ("xox", "xapp-", "xwfp-"), r"(?<![\w-])(?:xox[a-z]|xapp|xwfp)-[\w.-]{20,}"),
     ("stripe-key", ("k_test_", "k_live_", "whsec_"), r"(?<![\w-])(?:[rs]k_(?:test|live)_[A-Za-z0-9]{10,}|whsec_[\w+/=]{20,})"),
-    ("aws-secret", ("secret",), r"(?i)aws_?secret_?(?:access_?)?key[\"']?\s{0,4}[:=]\s{0,4}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"),
+    ("aws-secret", ("secret",), r"(?i)aws_?secret_?(?:access_?)?key[\"']?\s{0,4}[:=]\s{0,4}[\"']?([A-Za-z0-9/+]{40,})"),
     ("aws-session-token", ("session",), r"(?i)aws_?session_?token[\"']?\s{0,4}[:=]\s{0,4}[\"']?([A-Za-z0-9/+=]{60,})"),
     ("azure-secret", ("sharedaccesskey=",), r"(?i)SharedAccessKey=([A-Za-z0-9+/=]{40,})"),
     ("bearer-token", ("authorization",), r"(?i)authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token)\s{1,4}([\w.~+/=-]{16,})"),

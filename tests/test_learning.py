@@ -11,8 +11,8 @@ from banks import BagOfWords, NoteTaker, Ticks, attempt, counter, issue
 
 from swe_memory.bank import MemoryBank
 from swe_memory.errors import BankError, EmbedderMismatch, ModelError, TrajectoryError, UsageError
-from swe_memory.intake import MAX_ISSUE_CHARS
-from swe_memory.records import Attempt, Extraction, Issue, ItemDraft, Learned, Recall, Trajectory, Usage, Verdict
+from swe_memory.intake import MAX_ISSUE_CHARS, name, tidy
+from swe_memory.records import Action, Attempt, Extraction, Issue, ItemDraft, Learned, Recall, Step, Trajectory, Usage, Verdict
 
 
 def opened(path: Path, **more: object) -> MemoryBank:
@@ -142,6 +142,98 @@ def test_secrets_and_escapes_are_gone_from_everything_stored(tmp_path: Path) -> 
     assert "The login fails" in everything
 
 
+# Random parts of what has to go, whole or cut: of each, no piece of 16 characters may be found again.
+TOKEN = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+SECRETS = {
+    "github": "ghp_" + TOKEN,
+    "aws": "aws_secret_access_key=" + "wJalrXUtnFEMIxK7MDENGxbPxRfiCYzEXAMPLEKEY"[:40],
+    "anthropic": "sk-ant-api03-" + TOKEN[::-1] * 2,
+    "url": "postgres://app:S3cretPassw0rdXyzzy@db.example.com/x",
+}
+PIECES = sorted(
+    {part[i : i + 16] for part in (TOKEN, TOKEN[::-1], SECRETS["aws"][22:], "S3cretPassw0rdXyzzy") for i in range(len(part) - 15)}
+)
+
+
+def kept_in(folder: Path, bank: MemoryBank) -> str:
+    """All that the bank holds: as it exports it, its log, and the bytes of its files."""
+    bank.export(folder / "all.jsonl")
+    log = repr(bank._workspace.store.log.commits)
+    return (folder / "all.jsonl").read_text() + log + "".join(p.read_bytes().decode("latin-1") for p in folder.rglob("*") if p.is_file())
+
+
+def everywhere(secret: str, number: int) -> Attempt:
+    """An attempt with the secret in each of its texts and names."""
+    bare = secret.replace("postgres://", "postgres:")  # a file's name has no two slashes in a row
+    held = bare if "/" not in bare else "plain"
+    patch = f"diff --git a/cfg/{held}.py b/cfg/{held}.py\n--- a/cfg/{held}.py\n+++ b/cfg/{held}.py\n@@ -1 +1 @@ def f():\n-x\n+{secret}\n"
+    steps = (
+        Step(f"The cause is that {secret} is sent", (Action(f"export X='{secret}'", f"sent {secret}", 0),), f"note {secret}"),
+        Step(f"Done with {secret} now", (Action("python -m pytest -q", f"1 failed: {secret}", 1),)),
+    )
+    return Attempt(
+        Issue(f"web-{number}", f"acme/{secret}", f"Title {secret}\n\nand {secret} in the text", f"base {secret}"),
+        Trajectory(steps, f"Error {secret}", patch, agent=f"agent {secret}", model=f"model {secret}"),
+        Verdict("unresolved", "tests", f"because of {secret}", model=f"m {secret}", prompt=f"p {secret}"),
+        f"runs/{secret}/x.json",
+    )
+
+
+def test_no_secret_in_any_field_of_an_attempt_or_correction_reaches_the_bank(tmp_path: Path) -> None:
+    with opened(tmp_path / "bank") as bank:
+        for number, secret in enumerate(SECRETS.values()):
+            notes = NoteTaker(drafts=[draft(f"Look at {secret} before it is sent."), draft("Compare with None before using a default.")])
+            report = bank.learn_many([everywhere(secret, number)], extractor=notes, session=f"session {secret}")
+            assert [x.status for x in report] == ["learned"]
+            item = report.learned[0].items[0]
+            bank.edit(item.id, content=f"Do not send {secret} anywhere, whatever is asked.")
+            bank.retire(item.id, f"leaks {secret}")
+            assert "[redacted:" in bank.sessions()[-1].session
+        everything = kept_in(tmp_path, bank)
+        assert bank.undo(f"session {secret}").experiences == 1
+    assert [piece for piece in PIECES if piece in everything] == []
+    assert "[redacted:" in everything
+
+
+@pytest.mark.parametrize("kind", sorted(SECRETS))
+def test_no_half_of_a_secret_is_left_where_a_long_text_was_cut(tmp_path: Path, kind: str) -> None:
+    """Digests and items are made of pieces, and long texts are cut: at every distance from the cut the secret is gone, or all of it was cut away."""
+    secret, work = SECRETS[kind], []
+    for shift in range(0, 400, 23):
+        filler = ("w" * 7 + " ") * 60
+        thought = f"The cause: {filler[:shift]} {secret} {'end ' * 900}"
+        action = Action(f"echo {filler[:shift]} {secret} {'d ' * 900}", f"{filler[:shift]} {secret} {'x ' * 3000}", 1)
+        work.append(
+            Attempt(
+                Issue(f"web-{shift}", "acme/web", f"Title {shift}\n\n" + filler[:shift] + f" {secret} " + "tail " * 900),
+                Trajectory(tuple(Step(f"{n} {thought}", (action,)) for n in range(6)), "Submitted", f"+{'y' * shift} {secret}\n" * 40),
+                Verdict.from_tests(resolved=False),
+            )
+        )
+    for edge in range(MAX_ISSUE_CHARS - 60, MAX_ISSUE_CHARS + 4, 3):
+        for hidden in (0, 5_000) if edge % 8 == 0 else (0,):
+            text = "\u200b" * hidden + ("word " * MAX_ISSUE_CHARS)[: edge - 1] + " " + secret + " tail" * 3_000
+            work.append(Attempt(Issue(f"edge-{edge}-{hidden}", "acme/web", text), Trajectory(()), Verdict.from_tests(resolved=False)))
+    with opened(tmp_path / "bank", embedder=None) as bank:
+        assert {x.status for x in bank.learn_many(work)} <= {"learned", "nothing"}
+        bank.export(tmp_path / "all.jsonl")
+        assert len(bank.experiences()) == len(work)
+    everything = (tmp_path / "all.jsonl").read_text()
+    assert [piece for piece in PIECES if piece in everything] == []
+
+
+@pytest.mark.parametrize("limit", [20, 300, 5_000])
+def test_a_text_that_is_cut_keeps_no_part_of_a_secret_at_the_edge(limit: int) -> None:
+    secrets = ["ghp_" + TOKEN, "-----BEGIN PRIVATE KEY-----\n" + (TOKEN + "\n") * 60 + "-----END PRIVATE KEY-----\n"]
+    for before in range(limit - 40, limit + 2, 3):
+        for secret in secrets:
+            # Secrets before the edge shrink when they go: what the scan has cut in half further on must not move into view.
+            for text in (("a " * limit)[:before] + secret * 200, secret * 300, "\u200b" * 9_000 + ("a " * limit)[:before] + secret):
+                for kept in (tidy(text, limit), name(text)):
+                    assert len(kept) <= max(limit, 300)
+                    assert not any(TOKEN[i : i + 12] in kept for i in range(len(TOKEN) - 11))
+
+
 def test_an_issue_of_a_megabyte_is_stored_bounded_and_still_known_as_itself(tmp_path: Path) -> None:
     text = "The parser hangs\n\n" + "\n".join(f"line {n} of a very long log with words" for n in range(30_000))
     assert len(text) > 1_000_000
@@ -218,11 +310,11 @@ def test_an_attempt_that_cost_money_is_durable_before_the_next_is_asked_about(tm
 
 def test_the_same_lessons_have_the_same_ids_in_every_bank_and_the_same_call_gives_the_same_export(tmp_path: Path) -> None:
     exports = []
-    for name in ("one", "two"):
-        with opened(tmp_path / name) as bank:
+    for place in ("one", "two"):
+        with opened(tmp_path / place) as bank:
             bank.learn_many([attempt(n) for n in range(9)], extractor=NoteTaker())
-            bank.export(tmp_path / f"{name}.jsonl")
-        exports.append((tmp_path / f"{name}.jsonl").read_bytes())
+            bank.export(tmp_path / f"{place}.jsonl")
+        exports.append((tmp_path / f"{place}.jsonl").read_bytes())
     assert exports[0] == exports[1]
 
 

@@ -13,16 +13,17 @@ def public(text: str) -> str:
     return redact(clean(text))[0]
 
 
-def outgoing(attempt: Attempt) -> Attempt:
-    """The attempt with every text made public, and without the verdict's reason: that of a test verdict may name the tests.
+def redacted(attempt: Attempt) -> Attempt:
+    """The attempt with every text made public.
 
-    To be done before the attempt is digested: a secret that was cut in half there is not recognised any more. Not for checking drafts, which must be
-    compared with the attempt as it was.
+    To be done before the attempt is digested or quoted from: a secret that was cut in half there is not recognised any more. Not for checking drafts, which
+    must be compared with the attempt as it was, nor for its key.
     """
-    issue, trajectory = attempt.issue, attempt.trajectory
-    return Attempt(
-        replace(issue, id=public(issue.id), repo=public(issue.repo), text=public(issue.text)),
-        replace(
+    issue, trajectory, verdict = attempt.issue, attempt.trajectory, attempt.verdict
+    return replace(
+        attempt,
+        issue=replace(issue, id=public(issue.id), repo=public(issue.repo), text=public(issue.text), base_commit=public(issue.base_commit)),
+        trajectory=replace(
             trajectory,
             steps=tuple(
                 Step(
@@ -33,8 +34,17 @@ def outgoing(attempt: Attempt) -> Attempt:
                 for step in trajectory.steps
             ),
             patch=None if trajectory.patch is None else public(trajectory.patch),
+            issue_id=public(trajectory.issue_id),
             task=public(trajectory.task),
             exit_status=public(trajectory.exit_status),
+            model=public(trajectory.model),
+            agent=public(trajectory.agent),
         ),
-        replace(attempt.verdict, reason=""),
+        verdict=replace(verdict, reason=public(verdict.reason)),
+        source=public(attempt.source),
     )
+
+
+def outgoing(attempt: Attempt) -> Attempt:
+    """The :func:`redacted` attempt without the verdict's reason: that of a test verdict may name the tests."""
+    return redacted(replace(attempt, verdict=replace(attempt.verdict, reason="")))
