@@ -9,8 +9,11 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import lancedb
 import numpy as np
@@ -19,7 +22,8 @@ from banks import START, Ticks, stored
 
 from swe_memory.bm25 import Bm25Index
 from swe_memory.errors import BankError, UsageError
-from swe_memory.store import Batch, GenerationChanged, Guard, Identity, Store, schema
+from swe_memory.records import Use
+from swe_memory.store import UNDOABLE, Abandoned, Batch, GenerationChanged, Guard, Identity, NewItem, Store, schema
 from swe_memory.store.log import Commit, fold
 from swe_memory.store.upkeep import ORPHAN_AGE, optimize, orphans
 
@@ -294,8 +298,6 @@ def test_explaining_shows_near_candidates_that_a_guard_removed_and_counts_the_re
 
 
 def test_the_time_guard_drops_issues_of_unknown_time(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     rng = np.random.default_rng(0)
     store = opened(tmp_path / "bank")
     old, new, unknown = (stored(f"k{i}", unit(rng), number=i) for i in range(3))
@@ -320,6 +322,84 @@ def test_optimizing_removes_leftovers_only_once_they_cannot_be_in_flight(tmp_pat
     assert (report.orphans_removed, report.orphans_kept) == (2, 0)
     assert orphans(store) == []
     assert [e.key for e in store.experiences()] == ["a"] and len(store.items()) == 1
+
+
+@pytest.mark.parametrize("kind", ["learn", "edit", "use"])
+def test_rows_given_up_before_their_commit_cannot_be_committed_and_are_written_anew(tmp_path: Path, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    writer, other = opened(tmp_path / "bank"), opened(tmp_path / "bank")
+    learn(writer, stored("a", unit(rng), number=1), txn="t1")
+    new = stored("b", unit(rng), number=2)
+    use = Use("aresolved0", "web-2", "acme/web", 0.5, 1, "b", "resolved")
+    edited = replace(stored("a", unit(rng), number=1).items[0].item, title="Edited")
+    batch = {"learn": Batch((new,)), "edit": Batch(items=(NewItem(edited, unit(rng, 4)),)), "use": Batch(uses=(use,))}[kind]
+    writer.write(batch, 1, "slow", START)
+    optimize(other, START + timedelta(days=3))  # its clock is ahead, or the writer slept
+    with pytest.raises(Abandoned):
+        writer.commit(kind, {"experiences": [], "items": []}, txn="slow", session="s", at=START, generation=1)  # type: ignore[arg-type]
+    writer.learn(kind, batch, txn="again", session="s", at=START, generation=1)  # type: ignore[arg-type]
+    optimize(other, START + timedelta(days=3))
+    shown = opened(tmp_path / "bank")
+    assert {
+        "learn": [e.key for e in shown.experiences()] == ["a", "b"],
+        "edit": [i.title for i in shown.items()] == ["Edited"],
+        "use": shown.uses() == [use],
+    }[kind]
+    assert orphans(shown) == [] and len(shown.search(vector=unit(rng), terms="", text="", guard=Guard())) == len(shown.experiences())
+
+
+def test_an_abandonment_that_comes_after_the_commit_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    writer, other = opened(tmp_path / "bank"), opened(tmp_path / "bank")
+    batch = Batch((stored("a", unit(rng), number=1),))
+    writer.write(batch, 1, "slow", START)
+    claim = other.tables.claim
+
+    def late(row: Mapping[str, Any]) -> None:  # the writer is between the other's look at the log and its claim
+        if row["kind"] == "abandon" and "slow" not in writer.log.by_txn:
+            writer.learn("learn", batch, txn="slow", session="s", at=START, generation=1)
+        claim(row)
+
+    monkeypatch.setattr(other.tables, "claim", late)
+    report = optimize(other, START + timedelta(days=3))
+    assert [c.kind for c in other.log.commits] == ["create", "learn", "abandon"]
+    assert (report.orphans_removed, report.orphans_kept) == (0, 0)
+    shown = opened(tmp_path / "bank")
+    assert shown.log.abandoned == set() and [e.key for e in shown.experiences()] == ["a"]
+
+
+def test_two_processes_that_give_up_the_same_need_one_commit_and_it_is_no_session_to_undo(tmp_path: Path) -> None:
+    one, two = opened(tmp_path / "bank"), opened(tmp_path / "bank")
+    one.write(Batch((stored("a", unit(np.random.default_rng(0))),)), 1, "cut", START)
+    seen = orphans(two)
+    optimize(one, START + timedelta(days=3))
+    optimize(two, START + timedelta(days=4))
+    assert seen and [c.kind for c in two.log.commits] == ["create", "abandon"] and two.log.abandoned == {"cut"}
+    assert "abandon" not in UNDOABLE
+
+
+def test_vectors_given_up_while_they_are_made_never_become_the_present_ones(tmp_path: Path) -> None:
+    store, other = opened(tmp_path / "bank"), opened(tmp_path / "bank")
+    learn(store, stored("a", unit(np.random.default_rng(0))), txn="t1")
+    new = store.new_generation(SMALL, START)
+    optimize(other, START + timedelta(days=3))
+    payload = {"generation": new, "embedder": {"name": "x", "dimension": 4, "digest": ""}}
+    with pytest.raises(BankError, match="abandoned while they were made"):
+        store.commit("reembed", payload, txn="r", session="r", at=START, generation=new)
+    assert store.generations() == [1] and [e.key for e in store.experiences()] == ["a"] and store.new_generation(SMALL, START) > new
+
+
+def test_a_writer_whose_tables_were_replaced_and_dropped_meanwhile_is_told_to_embed_again(tmp_path: Path) -> None:
+    store, other = opened(tmp_path / "bank"), opened(tmp_path / "bank")
+    learn(store, stored("a", unit(np.random.default_rng(0))), txn="t1")
+    new = other.new_generation(SMALL, START)
+    payload = {"generation": new, "embedder": {"name": "x", "dimension": 4, "digest": ""}}
+    other.commit("reembed", payload, txn="r", session="r", at=START, generation=new)
+    optimize(other, START + timedelta(days=3))
+    with pytest.raises(GenerationChanged):
+        store.learn("learn", Batch((stored("b", unit(np.random.default_rng(1))),)), txn="t2", session="s", at=START, generation=1)
+    optimize(other, START + timedelta(days=3))
+    assert opened(tmp_path / "bank").generations() == [new]
 
 
 def test_an_open_reader_goes_on_while_the_bank_is_optimized(tmp_path: Path) -> None:

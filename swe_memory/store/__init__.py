@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LEARNING",
     "UNDOABLE",
+    "Abandoned",
     "Batch",
     "Commit",
     "GenerationChanged",
@@ -45,6 +46,13 @@ __all__ = [
 
 class GenerationChanged(Exception):
     """The bank was re-embedded between writing rows and committing them: embed again and write anew."""
+
+
+class Abandoned(GenerationChanged):
+    """Between writing rows and committing them they were given up as those of a write that was cut short: write anew, under another name.
+
+    It happens where a process stops for a day, and where clocks are so far apart that rows just written look a day old.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +161,23 @@ class Store:
 
         Raises:
             GenerationChanged: the rows were written to a generation that is no longer the present one.
+            Abandoned: the rows were given up, and may be gone. A claim is for the number after the last commit seen, so an abandonment before it is seen.
+            BankError: so were the vectors of a re-embedding.
         """
         with self._lock:
             while True:
                 head = self.refresh()
                 if txn in self.log.by_txn:
                     return self.log.by_txn[txn].seq  # an earlier claim went through although its answer was lost
-                if self.log.state.generation != generation and kind != "reembed":
+                if txn in self.log.abandoned:
+                    raise Abandoned
+                if kind == "reembed":
+                    if payload["generation"] in self.log.abandoned_generations:
+                        raise BankError(
+                            f"the new vectors of {self.tables.uri} were removed as abandoned while they were made: clocks differ by more than a day",
+                            "The bank is as it was. Set the clocks of the machines that share it, and re-embed it again.",
+                        )
+                elif self.log.state.generation != generation and kind != "abandon":
                     raise GenerationChanged
                 if after is not None and head != after:
                     return -1
@@ -167,7 +185,13 @@ class Store:
 
     def learn(self, kind: Kind, batch: Batch, *, txn: str, session: str, at: datetime, generation: int) -> int:
         """Write and commit a batch; the new version. Raises GenerationChanged, see :meth:`commit`."""
-        self.write(batch, generation, txn, at)
+        try:
+            self.write(batch, generation, txn, at)
+        except BankError:
+            self.refresh()
+            if self.log.state.generation != generation:  # and its tables may be gone
+                raise GenerationChanged from None
+            raise
         entries = [
             {
                 "key": new.experience.key,

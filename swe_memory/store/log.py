@@ -14,9 +14,9 @@ from typing import Any, Literal, cast
 
 from swe_memory.records import ItemStatus
 
-Kind = Literal["create", "learn", "import", "use", "retire", "restore", "edit", "undo", "reembed"]
+Kind = Literal["create", "learn", "import", "use", "retire", "restore", "edit", "undo", "reembed", "abandon"]
 
-# What `undo` can take back. Creating a bank and re-embedding it are not lessons.
+# What `undo` can take back. Creating a bank, re-embedding it and giving up what was never committed are not lessons.
 UNDOABLE = ("learn", "import", "use", "retire", "restore", "edit", "undo")
 # What counts as a learning session when none is named.
 LEARNING = ("learn", "import")
@@ -163,6 +163,10 @@ class Log:
         self.commits: list[Commit] = []
         self.by_txn: dict[str, Commit] = {}
         self.sessions: set[str] = set()
+        # Given up before they were committed: their rows may be gone, so they can never be committed any more.
+        self.abandoned: set[str] = set()
+        self.abandoned_generations: set[int] = set()
+        self._generations: set[int] = set()
         self.state = State()
         self._past: dict[int, State] = {}
 
@@ -179,6 +183,12 @@ class Log:
             self.commits.append(commit)
             self.by_txn[commit.txn] = commit
             self.sessions.add(commit.session)
+            if commit.kind in ("create", "reembed"):
+                self._generations.add(int(commit.payload["generation"]))
+            elif commit.kind == "abandon":
+                # What was committed before its abandonment stands: the abandonment came too late.
+                self.abandoned.update(txn for txn in commit.payload["txns"] if txn not in self.by_txn)
+                self.abandoned_generations.update(set(commit.payload["generations"]) - self._generations)
         if any(commit.kind == "undo" for commit in commits):
             self.state = fold(self.commits)
             return

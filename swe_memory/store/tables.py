@@ -226,11 +226,21 @@ class Tables:
         """Write rows; they stay invisible until their transaction is committed."""
         if not rows:
             return
+        what = f"cannot write to {name} of the bank {self.uri}"
+        table, data = self._data(name, rows, what)
+        retrying(what, lambda: table.add(data))
+
+    def _data(self, name: str, rows: Sequence[Mapping[str, Any]], what: str) -> tuple[Any, pa.Table]:
+        """The table and the rows as it wants them. BankError where it is not there any more, or a value is none that a column can hold."""
         import pyarrow as pa
 
         table = self.table(name)
-        data = pa.Table.from_pylist([dict(row) for row in rows], schema=table.schema)
-        retrying(f"cannot write to {name} of the bank {self.uri}", lambda: table.add(data))
+        with guarding(what):
+            columns = table.schema
+            try:
+                return table, pa.Table.from_pylist([dict(row) for row in rows], schema=columns)
+            except (OverflowError, TypeError, ValueError) as error:  # a number of 2^63, half a character, a date for a text
+                raise BankError(f"{what}: a value cannot be stored ({str(error)[:200]})", "Nothing of this was written.") from error
 
     def version(self, name: str) -> int:
         """LanceDB's number for what the table is now: any process's write changes it. Asking costs .2 ms, reading no row at all 3."""
@@ -296,12 +306,10 @@ class Tables:
         Two processes may try the same number at once: the table's primary key makes LanceDB detect that, and ``use_index(False)`` keeps the
         detection complete (measured: 0 duplicates of 100 by 4 processes).
         """
-        import pyarrow as pa
-
-        table = self.table(schema.COMMITS)
-        data = pa.Table.from_pylist([dict(row)], schema=table.schema)
+        what = f"cannot commit to the bank {self.uri}"
+        table, data = self._data(schema.COMMITS, [row], what)
         retrying(
-            f"cannot commit to the bank {self.uri}",
+            what,
             lambda: table.merge_insert("seq").when_not_matched_insert_all().use_index(False).execute(data),
         )
 

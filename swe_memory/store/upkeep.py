@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -60,18 +62,24 @@ def optimize(store: Store, now: datetime) -> OptimizeReport:
     """Compact the files of every table, drop files of old versions, remove rows of writes that were cut short more than a day before ``now``, and
     generations of vectors that were replaced more than a day ago.
 
-    Safe beside readers and writers; LanceDB's conflicts are retried.
+    Safe beside readers and writers, whatever their clocks say: nothing uncommitted is removed before a commit gives it up, after which its writer cannot
+    commit it any more and writes it anew. LanceDB's conflicts are retried.
 
     Raises:
         BankError: the bank cannot be written.
     """
+    found = orphans(store)
+    unfinished = _old_unfinished(store, now)
+    old = sorted({o.txn for o in found if _before(o.at, now - ORPHAN_AGE)} - store.log.abandoned)
+    if old or unfinished - store.log.abandoned_generations:
+        _abandon(store, old, sorted(unfinished), now)
     removed = kept = 0
-    for orphan in orphans(store):
-        if datetime.fromisoformat(orphan.at) < now - ORPHAN_AGE:
+    for orphan in found:
+        if orphan.txn in store.log.abandoned:
             table = store.tables.table(orphan.table)
             retrying(f"cannot remove leftovers from {orphan.table}", lambda t=table, o=orphan: t.delete(f"txn IN {quoted([o.txn])}"))  # type: ignore[misc]
             removed += orphan.rows
-        else:
+        elif orphan.txn not in store.log.by_txn:
             kept += orphan.rows
     _drop_generations(store, now)
     names = store.tables.names()
@@ -87,13 +95,38 @@ def optimize(store: Store, now: datetime) -> OptimizeReport:
     return OptimizeReport(store.head, len(names), removed, kept)
 
 
-def _drop_generations(store: Store, now: datetime) -> None:
-    """Remove vectors that nobody can be reading or writing any more: replaced more than a day ago, or begun then and never finished."""
-    present = store.log.state.generation
-    switched = max((c.at for c in store.log.commits if c.kind == "reembed"), default="")
+def _abandon(store: Store, txns: list[str], generations: list[int], now: datetime) -> None:
+    """Commit that these will never be committed. Those that were committed meanwhile are not affected (see :class:`~swe_memory.store.log.Log`)."""
+    payload = {"txns": txns, "generations": generations}
+    # Named after what it says: two processes that give up the same need one commit.
+    name = "abandon-" + hashlib.sha256(json.dumps(payload).encode()).hexdigest()[:24]
+    store.commit("abandon", payload, txn=name, session=name, at=now, generation=0)
+
+
+def _old_unfinished(store: Store, now: datetime) -> set[int]:
+    """Generations of vectors that were begun more than a day ago and never became the present one."""
     begun = {row["name"]: row["at"] for row in store.tables.rows(schema.META)}
+    return {
+        generation
+        for generation in store.generations()
+        if generation > store.log.state.generation and _before(begun.get(f"generation_{generation}"), now - ORPHAN_AGE)
+    }
+
+
+def _drop_generations(store: Store, now: datetime) -> None:
+    """Remove vectors that nobody needs any more: replaced more than a day ago, or given up before they were finished."""
+    present = store.log.state.generation
+    switched = max((c.at for c in store.log.commits if c.kind == "reembed"), default=None)
     for generation in store.generations():
-        since = switched if generation < present else begun.get(f"generation_{generation}", "")
-        if generation != present and since and datetime.fromisoformat(since) < now - ORPHAN_AGE:
+        replaced = generation < present and _before(switched, now - ORPHAN_AGE)
+        if replaced or generation in store.log.abandoned_generations:
             store.tables.drop(schema.experiences_table(generation))
             store.tables.drop(schema.items_table(generation))
+
+
+def _before(time: str | None, limit: datetime) -> bool:
+    """Whether an ISO time of the bank is before ``limit``; one that cannot be read is not."""
+    try:
+        return datetime.fromisoformat(time or "") < limit
+    except (ValueError, TypeError):
+        return False

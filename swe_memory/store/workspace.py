@@ -38,9 +38,9 @@ class Workspace:
     new_id: Callable[[], str]
 
     def fresh_id(self) -> str:
-        """A new name that no transaction or session of the bank has: also where ``new_id`` starts again from the same names each time."""
+        """A new name that no transaction or session of the bank has or had: also where ``new_id`` starts again from the same names each time."""
         log = self.store.log
-        while (name := self.new_id()) in log.by_txn or name in log.sessions:
+        while (name := self.new_id()) in log.by_txn or name in log.sessions or name in log.abandoned:
             pass
         return name
 
