@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 import threading
 import time
@@ -233,7 +234,7 @@ def recall_record(recall: Recall | None) -> dict[str, Any] | None:
     item = recall.item
     return {
         "bank_version": recall.bank_version,
-        "score": recall.score,
+        "score": recall.score if math.isfinite(recall.score) else None,
         "item": item.id if item else None,
         "title": item.title if item else None,
         "learned_from": item.provenance.issue_id if item else None,

@@ -85,7 +85,7 @@ def compare(folder: Path, items: int, as_json: bool) -> None:
     from harness.compare_text import render
 
     result = compare_run(folder)
-    click.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else render(result, items=items))
+    click.echo(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) if as_json else render(result, items=items))
 
 
 @click.command(epilog="Example: swe-memory demo")

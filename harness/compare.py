@@ -55,7 +55,7 @@ def comparison(experiment: Experiment, state: RunState, name: str) -> dict[str, 
     pairs = [paired(stream.arm, rows[stream.arm], rows["none"]) for stream in streams if stream.memory and "none" in rows]
     oracle = experiment.verdict == "tests"
     label = "oracle verdict: memory learned from the hidden tests' outcome" if oracle else "verdicts by rules, which see what the agent saw"
-    return {
+    result = {
         "run": name,
         "dataset": {"name": experiment.dataset, "hash": experiment.dataset_hash},
         "agent": experiment.agent,
@@ -72,6 +72,16 @@ def comparison(experiment: Experiment, state: RunState, name: str) -> dict[str, 
         "sentences": _sentences(experiment, arms, pairs, done, label),
         "problems": list(state.problems),
     }
+    return {key: _printable(value) for key, value in result.items()}
+
+
+def _printable(value: Any) -> Any:
+    """The same with each lone surrogate, which no terminal or file takes, replaced."""
+    if isinstance(value, str):
+        return value.encode("utf-8", errors="replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_printable(part) for part in value]
+    return {_printable(key): _printable(part) for key, part in value.items()} if isinstance(value, dict) else value
 
 
 def arm_rows(stream: Stream, state: RunState) -> dict[str, Row]:
@@ -81,9 +91,7 @@ def arm_rows(stream: Stream, state: RunState) -> dict[str, Row]:
         found = state.attempts.get((stream.arm, stream.name, issue))
         if found and found.graded and found.finished:
             end = found.finished
-            rows[issue] = Row(
-                issue, bool(found.graded["resolved"]), int(end["calls"]), int(end["actions"]), end["exit_status"] == LIMIT, found
-            )
+            rows[issue] = Row(issue, found.graded["resolved"], end["calls"], end["actions"], end["exit_status"] == LIMIT, found)
     return rows
 
 
@@ -109,7 +117,7 @@ def arm_summary(stream: Stream, rows: Mapping[str, Row], state: RunState) -> dic
         "infra": infra,
         "missing": [i for i in stream.instances if i not in rows and i not in infra],
         "recalled": sum(bool(_recall(row.state).get("item")) for row in rows.values()),
-        "exit_statuses": dict(sorted(Counter(str(row.state.finished["exit_status"]) for row in rows.values()).items())),
+        "exit_statuses": dict(sorted(Counter(row.state.finished["exit_status"] for row in rows.values()).items())),
         "judge": {name: judge[name] for name in ("right", "wrong", "unknown")},
     }
 
@@ -196,7 +204,7 @@ def used_items(state: RunState) -> list[dict[str, Any]]:
             {"id": recall["item"], "title": recall["title"], "learned_from": recall["learned_from"], "uses": 0, "resolved": 0},
         )
         entry["uses"] += 1
-        entry["resolved"] += bool(attempt.graded["resolved"])
+        entry["resolved"] += attempt.graded["resolved"]
     return sorted(found.values(), key=lambda e: (-e["uses"], -e["resolved"], e["id"]))
 
 
@@ -210,7 +218,7 @@ def _issue(issue: str, streams: Sequence[Stream], state: RunState) -> dict[str, 
         recall = _recall(found)
         arms[stream.arm] = {
             "state": "infra failure" if found.infra else "graded" if found.graded else "finished" if found.finished else "started",
-            "resolved": bool(found.graded["resolved"]) if found.graded else None,
+            "resolved": found.graded["resolved"] if found.graded else None,
             "calls": found.finished.get("calls"),
             "exit_status": found.finished.get("exit_status"),
             "outcome": found.graded.get("outcome"),

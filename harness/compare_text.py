@@ -68,7 +68,8 @@ def _issues(result: Mapping[str, Any]) -> list[list[str]]:
             cells.append({True: "resolved", False: "-", None: found["state"]}[found["resolved"]])
             cells.append("" if found["calls"] is None else str(found["calls"]))
             if found.get("item"):
-                recalled = f"{found['recalled']} ({found['score']:.2f})"
+                score = "no score" if found["score"] is None else f"{found['score']:.2f}"
+                recalled = f"{found['recalled']} ({score})"
         rows.append([*cells, recalled])
     return rows
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from harness.checks import wrong_field
+from harness.files import to_bytes
 from swe_memory.errors import SweMemoryError
 
 KINDS = ("started", "finished", "graded", "learned", "usage", "failed")
@@ -59,7 +61,12 @@ class RunState:
 
 
 def fold(events: Iterable[Mapping[str, Any]], problems: Iterable[str] = ()) -> RunState:
-    """The state after ``events``, in their order. Pure; an event that makes no sense is named among the problems and skipped."""
+    """The state after ``events``, in their order. Pure.
+
+    An event that makes no sense is named among the problems and skipped: one of an unknown kind, with a field missing or of the wrong type (see
+    :mod:`harness.checks`), or out of order (what finishes was started, what is graded has finished, what is learned was graded). So whoever reads the
+    state can rely on the fields of each part.
+    """
     attempts: dict[Key, AttemptState] = {}
     found = list(problems)
     for number, event in enumerate(events, 1):
@@ -72,6 +79,10 @@ def fold(events: Iterable[Mapping[str, Any]], problems: Iterable[str] = ()) -> R
             continue
         name: Key = (str(key[0]), str(key[1]), str(key[2]))
         state = attempts.get(name, AttemptState(name))
+        before = {"finished": state.started, "graded": state.finished, "learned": state.graded}.get(kind, True)
+        if wrong := wrong_field(kind, event) or ("" if before else "what must come before it is missing"):
+            found.append(f"event {number} ({kind}, {' '.join(name)}) was skipped: {wrong}")
+            continue
         if kind == "started":
             state = AttemptState(name, started=event, starts=state.starts + 1, failures=state.failures)
         elif kind == "finished":
@@ -81,7 +92,7 @@ def fold(events: Iterable[Mapping[str, Any]], problems: Iterable[str] = ()) -> R
         elif kind == "learned":
             state = replace(state, learned=event)
         else:
-            state = replace(state, failures=(*state.failures, str(event.get("reason", ""))))
+            state = replace(state, failures=(*state.failures, event["reason"]))
         attempts[name] = state
     return RunState(attempts, tuple(found))
 
@@ -100,7 +111,7 @@ def read_events(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     for number, line in enumerate(lines[:-1], 1):
         try:
             event = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):  # the latter: nested without end
             event = None
         if isinstance(event, dict):
             events.append(event)
@@ -137,7 +148,7 @@ class Journal:
         Raises SweMemoryError where the disk refuses (full, gone): nothing that was acknowledged before is lost, and what was written in part is cut off again.
         """
         record = {"event": event, "at": self._clock().isoformat(), **fields}
-        data = (json.dumps(record, ensure_ascii=True, sort_keys=True) + "\n").encode()
+        data = (json.dumps(record, ensure_ascii=True, sort_keys=True, allow_nan=False) + "\n").encode()
         with self._lock:
             size = os.fstat(self._file).st_size
             try:
@@ -194,8 +205,8 @@ def write_file(path: Path, text: str) -> None:
     """Write a whole file so that a reader, or a kill, finds the old or the new one and never a half; forced to disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
-    with part.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        file.write(text)
+    with part.open("wb") as file:
+        file.write(to_bytes(text))
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from harness.checks import Check, is_count, is_number, is_text, is_texts, one_of
 from swe_memory.errors import UsageError
 from swe_memory.records import Issue
 
@@ -63,12 +64,15 @@ class Experiment:
         if value["format"] != FORMAT:
             hint = "Use the version of swe-memory that wrote it, or choose another folder."
             raise UsageError(f"{where} has format {value['format']}; this version knows {FORMAT}", hint)
-        names = set(cls.__dataclass_fields__)
+        hint = "Restore it from a copy, or start a new run in another folder."
+        for name, (words, check) in _FIELDS.items():
+            if name in value and not check(value[name]):
+                raise UsageError(f"{where} is damaged: `{name}` is not {words}", hint)
         try:
-            fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in value.items() if name in names}
+            fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in value.items() if name in _FIELDS}
             return cls(**fields)
         except TypeError as error:
-            raise UsageError(f"{where} is damaged: {error}", "Restore it from a copy, or start a new run in another folder.") from error
+            raise UsageError(f"{where} is damaged: {error}", hint) from error
 
     def differences(self, other: Experiment) -> tuple[str, ...]:
         """One sentence for each setting that differs, this experiment's value first."""
@@ -85,6 +89,29 @@ class Experiment:
     def streams(self) -> tuple[Stream, ...]:
         """One stream for each arm, in the order of the arms."""
         return tuple(Stream(arm, STREAM, self.instances) for arm in self.arms)
+
+
+_TEXT = ("text", is_text)
+_SECONDS = ("a number of seconds above 0", lambda value: is_number(value) and value > 0)
+_FIELDS: Mapping[str, tuple[str, Check]] = {
+    "dataset": _TEXT,
+    "dataset_hash": _TEXT,
+    "instances": ("a list of different issue ids", lambda value: is_texts(value) and len(set(value)) == len(value)),
+    "agent": _TEXT,
+    "arms": (f"a list of different arms of {', '.join(ARMS)}", lambda v: is_texts(v) and len(set(v)) == len(v) > 0 and set(v) <= set(ARMS)),
+    "call_limit": ("a count", is_count),
+    "command_seconds": _SECONDS,
+    "test_seconds": _SECONDS,
+    "verdict": (f"one of {', '.join(VERDICTS)}", one_of(*VERDICTS)),
+    "order": (f"one of {', '.join(ORDERS)}", one_of(*ORDERS)),
+    "seed": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "protocol": _TEXT,
+    "endpoint": _TEXT,
+    "extractor": _TEXT,
+    "embedder": _TEXT,
+    "versions": ("an object of texts", lambda value: isinstance(value, dict) and is_texts(list(value.values()))),
+    "format": ("a count", is_count),
+}
 
 
 @dataclass(frozen=True, slots=True)

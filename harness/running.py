@@ -59,8 +59,8 @@ def run_command(
         freeze(out, experiment, resume=resume)
         state = carry_out(out, experiment, known, settings)
         result = comparison(experiment, state, out.resolve().name)
-        write_file(out / "results.json", json.dumps(result, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
-    shown = json.dumps(result, indent=2, ensure_ascii=False) if as_json else f"{render(result)}\n\nAll of it: {out}"
+        write_file(out / "results.json", json.dumps(result, indent=2, ensure_ascii=False, sort_keys=True, allow_nan=False) + "\n")
+    shown = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) if as_json else f"{render(result)}\n\nAll of it: {out}"
     failed = [f"{issue} ({arm['arm']})" for arm in result["arms"] for issue in arm["infra"]]
     if failed:
         click.echo(f"{len(failed)} attempts failed through the machine: {', '.join(failed)}. Try them again with --resume.", err=True)

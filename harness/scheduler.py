@@ -77,7 +77,7 @@ def read_experiment(folder: Path) -> Experiment:
         raise UsageError(f"cannot read {path}: {error}", "Check the file.") from error
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is damaged: {error}", "Restore it from a copy, or start a new run in another folder.") from error
     return Experiment.from_json(value, str(path))
 

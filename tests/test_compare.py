@@ -25,13 +25,14 @@ def events(arm: str, issue: str, resolved: bool, calls: int = 10, status: str = 
     where = {"arm": arm, "stream": "1-1", "issue": issue}
     return [
         {"event": "started", **where, "recall": recall},
-        {"event": "finished", **where, "calls": calls, "actions": calls, "exit_status": status},
+        {"event": "finished", **where, "calls": calls, "actions": calls, "exit_status": status, "patch_sha256": "0"},
         {
             "event": "graded",
             **where,
             "resolved": resolved,
             "outcome": "resolved" if resolved else "unresolved",
-            "verdict": {"outcome": "resolved"},
+            "flags": [],
+            "verdict": {"outcome": "resolved", "source": "rules", "reason": "", "confidence": None},
         },
         {"event": "learned", **where},
     ]
@@ -125,6 +126,51 @@ def test_an_awkward_run_gets_a_true_sentence_and_no_nan(case: str) -> None:
     assert words in " ".join(result["sentences"])
     json.loads(json.dumps(result, allow_nan=False))
     assert "nan" not in render(result).lower().replace("none", "")
+
+
+@pytest.mark.parametrize("field", [*EXPERIMENT.to_json(), "all of it"])
+def test_a_damaged_experiment_is_refused_in_words_or_compared_and_never_a_traceback(tmp_path: Path, field: str) -> None:
+    whole = EXPERIMENT.to_json()
+    lines = [json.dumps(event) + "\n" for event in events("none", "i-1", True, recall=ITEM)]
+    (tmp_path / "events.jsonl").write_text("".join(lines), encoding="utf-8")
+    values: tuple[Any, ...] = (None, "x", [1], ["x", "x"], {}, {"a": 1}, float("nan"), 10**400, True, -1)
+    damaged = [json.dumps({**whole, field: value}) for value in values] + [json.dumps({k: v for k, v in whole.items() if k != field})]
+    if field == "all of it":
+        damaged = ["", "[]", "[" * 100_000, '{"a":' * 100_000, "null", "\xff", "9" * 5000]
+    for text in damaged:
+        (tmp_path / "experiment.json").write_text(text, encoding="utf-8")
+        for more in ([], ["--json"]):
+            result = CliRunner().invoke(compare, [str(tmp_path), *more])
+            assert result.exit_code == 0 or isinstance(result.exception, UsageError), (text[:300], result.exception)
+            assert result.exit_code != 0 or field not in ("arms", "instances") or text == damaged[-1]
+
+
+def test_a_damaged_event_leaves_its_attempt_ungraded_and_is_told(tmp_path: Path) -> None:
+    damage: tuple[tuple[int, dict[str, Any]], ...] = (
+        (0, {"recall": {**ITEM, "score": float("nan")}}),
+        (0, {"recall": {"item": "a"}}),
+        (1, {"calls": None}),
+        (1, {"actions": float("nan")}),
+        (2, {"resolved": "false"}),
+        (2, {"verdict": "x"}),
+    )
+    (tmp_path / "experiment.json").write_text(json.dumps(EXPERIMENT.to_json()), encoding="utf-8")
+    for at, change in damage:
+        lines = events("none", "i-1", True, recall=ITEM)
+        lines[at] |= change
+        (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in lines), encoding="utf-8")
+        told = json.loads(CliRunner().invoke(compare, [str(tmp_path), "--json"]).output)
+        assert told["arms"][0]["graded"] == 0 and next(iter(change)) in told["problems"][0], change
+        assert "warning: event" in CliRunner().invoke(compare, [str(tmp_path)]).output
+
+
+def test_lone_surrogates_in_a_title_can_be_printed(tmp_path: Path) -> None:
+    (tmp_path / "experiment.json").write_text(json.dumps(EXPERIMENT.to_json()), encoding="utf-8")
+    lines = events("none", "i-1", True, recall={**ITEM, "title": "odd \ud800 title", "score": None})
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in lines), encoding="utf-8")
+    for more in ([], ["--json"]):
+        result = CliRunner().invoke(compare, [str(tmp_path), *more])
+        assert result.exit_code == 0 and "odd ? title" in result.output
 
 
 def test_folders_that_are_no_runs_are_refused_in_words(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,22 @@ from hypothesis import strategies as st
 from harness.events import Journal, fold, read_events, read_state, write_file
 
 WHERE = {"arm": "none", "stream": "1-1", "issue": "a-1"}
+FIELDS: dict[str, dict[str, Any]] = {
+    "started": {"recall": {"bank_version": 1, "item": "m1", "title": "t", "learned_from": "a-0", "score": 0.5}},
+    "finished": {"exit_status": "Submitted", "calls": 3, "actions": 3, "patch_sha256": "0"},
+    "graded": {
+        "resolved": True,
+        "outcome": "resolved",
+        "flags": [],
+        "verdict": {"outcome": "resolved", "source": "tests", "reason": "", "confidence": None},
+    },
+    "learned": {},
+    "failed": {"reason": "disk full"},
+}
+
+
+def whole(kind: str, **more: Any) -> dict[str, Any]:
+    return {"event": kind, **WHERE, **FIELDS[kind], **more}
 
 
 def fixed() -> datetime:
@@ -56,23 +73,81 @@ def test_a_torn_first_line_longer_than_a_block_leaves_an_empty_journal(tmp_path:
 
 def test_a_damaged_line_is_named_and_skipped(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    good = json.dumps({"event": "started", **WHERE})
+    good = json.dumps(whole("started"))
     path.write_text(f"{good}\nrubbish\n[1]\n" + json.dumps({"event": "dance", **WHERE}) + "\n", encoding="utf-8")
     state = read_state(path)
     assert list(state.attempts) == [("none", "1-1", "a-1")]
     assert len(state.problems) == 3 and "line 2" in state.problems[0]
 
 
+def test_lines_nested_without_end_and_numbers_without_end_are_damage_too(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(
+        b"[" * 100_000
+        + b"\n"
+        + b'{"a": ' * 100_000
+        + b"\n"
+        + b'{"a": '
+        + b"9" * 5000
+        + b"}\n\xff\n"
+        + json.dumps(whole("started")).encode()
+        + b"\n"
+    )
+    state = read_state(path)
+    assert len(state.problems) == 4 and len(state.attempts) == 1
+
+
+WRONG: tuple[Any, ...] = (None, "many", "false", float("nan"), float("inf"), [], ["a"], {}, {"item": ["a"]}, -1, 10**400, True, 0.5)
+TEXTS = ("exit_status", "patch_sha256", "outcome", "reason")
+
+
+def is_right(field: str, value: Any) -> bool:
+    """Whether a value of WRONG happens to be a right one for this field."""
+    texts = field in TEXTS and isinstance(value, str)
+    return texts or (field, repr(value)) in {("recall", "None"), ("resolved", "True"), ("flags", "[]"), ("flags", "['a']")}
+
+
+@pytest.mark.parametrize(("kind", "field"), [(kind, field) for kind, fields in FIELDS.items() for field in fields])
+def test_an_event_whose_field_is_missing_or_of_the_wrong_type_is_named_and_skipped(kind: str, field: str) -> None:
+    before = {"finished": ["started"], "graded": ["started", "finished"]}.get(kind, [])
+    good = [whole(k) for k in before]
+    value: Any
+    for value in WRONG:
+        if is_right(field, value):
+            continue
+        state = fold([*good, whole(kind, **{field: value})])
+        assert state.attempts == fold(good).attempts, value
+        assert len(state.problems) == 1 and field in state.problems[0], value
+    without = whole(kind)
+    del without[field]
+    assert len(fold([*good, without]).problems) == 1
+    assert fold([*good, whole(kind)]).problems == ()
+
+
+@pytest.mark.parametrize("field", ["bank_version", "title", "learned_from", "score"])
+def test_a_recall_with_an_item_says_all_of_it(field: str) -> None:
+    wrong: tuple[Any, ...] = (["a"], {}, float("nan"), True)
+    for value in wrong:
+        assert len(fold([whole("started", recall={**FIELDS["started"]["recall"], field: value})]).problems) == 1
+    assert not fold([whole("started", recall={**FIELDS["started"]["recall"], "score": None})]).problems
+
+
+def test_what_comes_before_its_time_is_named_and_skipped() -> None:
+    for kinds in (["finished"], ["started", "graded"], ["started", "finished", "learned"]):
+        state = fold([whole(kind) for kind in kinds])
+        assert len(state.problems) == 1 and "must come before" in state.problems[0]
+
+
 def test_starting_again_empties_what_came_after_and_keeps_the_count() -> None:
-    events = [{"event": kind, **WHERE} for kind in ("started", "finished", "graded", "learned", "started")]
+    events = [whole(kind) for kind in ("started", "finished", "graded", "learned", "started")]
     attempt = fold(events).attempts["none", "1-1", "a-1"]
     assert attempt.starts == 2 and not (attempt.finished or attempt.graded or attempt.learned or attempt.done)
 
 
 def test_an_infra_failure_stands_until_the_attempt_is_graded() -> None:
-    events = [{"event": "started", **WHERE}, {"event": "failed", **WHERE, "reason": "disk full"}]
+    events = [whole("started"), whole("failed")]
     assert fold(events).attempts["none", "1-1", "a-1"].infra
-    events += [{"event": kind, **WHERE} for kind in ("started", "finished", "graded")]
+    events += [whole(kind) for kind in ("started", "finished", "graded")]
     attempt = fold(events).attempts["none", "1-1", "a-1"]
     assert attempt.done and not attempt.infra
 
@@ -83,13 +158,13 @@ KINDS = ("started", "finished", "graded", "learned", "failed")
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from("ab")), max_size=12), st.integers(0, 12))
 def test_folding_in_two_parts_sees_each_attempt_by_its_own_events_only(steps: list[tuple[str, str]], cut: int) -> None:
-    events = [{"event": kind, "arm": "none", "stream": "1-1", "issue": issue, "reason": "x"} for kind, issue in steps]
-    whole = fold(events).attempts
+    events = [whole(kind, issue=issue) for kind, issue in steps]
+    together = fold(events).attempts
     for issue in "ab":
         alone = fold([event for event in events if event["issue"] == issue]).attempts
         key = ("none", "1-1", issue)
-        assert whole.get(key) == alone.get(key)
-    assert set(fold(events[:cut]).attempts) <= set(whole)
+        assert together.get(key) == alone.get(key)
+    assert set(fold(events[:cut]).attempts) <= set(together)
 
 
 WRITER = """
