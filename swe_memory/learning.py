@@ -94,6 +94,13 @@ class _Run:
     state: State
     pending: list[_Prepared] = field(default_factory=list)
     done: list[tuple[int, Learned]] = field(default_factory=list)
+    lost: dict[str, frozenset[str]] | None = None
+
+    def lost_rows(self, key: str) -> frozenset[str]:
+        """Transactions whose rows of this experience are lost. The tables are looked at once in a run, when something known is met."""
+        if self.lost is None:
+            self.lost = self.workspace.store.lost(self.state.seq)
+        return self.lost.get(key, frozenset())
 
 
 def learn_many(
@@ -190,7 +197,9 @@ def _prepare(run: _Run, order: int, attempt: Attempt, recall: Recall | None) -> 
     known = run.state.experiences.get(key)
     lesson = {"outcome": verdict.outcome, "verdict_source": verdict.source, "extractor": run.extractor.name}
     if known is not None and known.same_lesson(lesson):
-        return _Prepared(order, replace(outcome, status="already"), uses=uses)
+        if not run.lost_rows(key):
+            return _Prepared(order, replace(outcome, status="already"), uses=uses)
+        known = None  # the log knows it, but its rows are gone: learned anew
     from swe_memory.extract.outgoing import redacted
 
     issue = tidy_issue(attempt.issue)
@@ -302,13 +311,17 @@ def _commit(run: _Run) -> list[Learned]:
             workspace.check_embedder()
             txn = workspace.fresh_id()
             kind: Kind = "learn" if ready else "use"
-            batch = Batch(vectors, uses=uses)
+            lost = {p.outcome.key: run.lost[p.outcome.key] for p in pending if run.lost and p.ready and p.outcome.key in run.lost}
+            batch = Batch(vectors, uses=uses, lost=lost)
             try:
                 version = store.learn(kind, batch, txn=txn, session=run.session, at=workspace.clock(), generation=generation)
                 break
             except GenerationChanged:
                 continue
     run.state = state = store.state(version)
+    for p in pending:
+        if p.ready is not None and run.lost is not None:
+            run.lost.pop(p.outcome.key, None)
     finished = []
     for p in pending:
         outcome = replace(p.outcome, bank_version=version)

@@ -87,6 +87,10 @@ def check(store: Store) -> CheckReport:
         for key, item in sorted(state.items.items())
         if item.experience not in state.experiences
     ]
+    if any("row is lost" in problem for problem in problems):
+        notes.append(
+            "what is lost is left out of recalls; learning the same attempt again, or importing an export that has it, brings it back"
+        )
     unfinished = [g for g in store.generations() if g > state.generation]
     if unfinished:
         notes.append(

@@ -298,7 +298,8 @@ def _import(workspace: Workspace, found: _File, session: str | None) -> ImportRe
     workspace.check_embedder()
     store, session = workspace.store, session or workspace.fresh_id()
     state = store.state()
-    known, taken = set(state.experiences), set(state.items)
+    lost = store.lost(state.seq)  # an import brings back what was lost here
+    known, taken = state.experiences.keys() - lost.keys(), {i for i, s in state.items.items() if s.experience not in lost}
     new = [found.experiences[key] for key in sorted(found.experiences) if key not in known]
     added = items = quarantined = 0
     for start in range(0, len(new), BATCH):
@@ -307,7 +308,7 @@ def _import(workspace: Workspace, found: _File, session: str | None) -> ImportRe
             one = _stored(experience, hashed, found.items.get(experience.key, ()), taken)
             taken.update(item.id for item in one.items)
             ready.append(one)
-        won = _commit(workspace, ready, session)
+        won = _commit(workspace, ready, session, lost)
         added += len(won)
         items += sum(len(one.items) for one in won)
         quarantined += sum(item.status == "quarantined" for one in won for item in one.items)
@@ -318,7 +319,7 @@ def _import(workspace: Workspace, found: _File, session: str | None) -> ImportRe
     return ImportReport(added, items, quarantined, len(found.experiences) - added, uses, session, tuple(found.skipped))
 
 
-def _commit(workspace: Workspace, ready: list[Ready], session: str) -> list[Ready]:
+def _commit(workspace: Workspace, ready: list[Ready], session: str, lost: Mapping[str, Iterable[str]]) -> list[Ready]:
     """Those of ``ready`` that came in: another process may have brought the same at the same moment."""
     store = workspace.store
     vectors = embed(ready, workspace.embedder)
@@ -326,8 +327,9 @@ def _commit(workspace: Workspace, ready: list[Ready], session: str) -> list[Read
         generation = store.state().generation
         workspace.check_embedder()
         txn = workspace.fresh_id()
+        batch = Batch(vectors, lost={key: lost[key] for one in ready if (key := one.experience.key) in lost})
         try:
-            version = store.learn("import", Batch(vectors), txn=txn, session=session, at=workspace.clock(), generation=generation)
+            version = store.learn("import", batch, txn=txn, session=session, at=workspace.clock(), generation=generation)
         except GenerationChanged:
             continue
         state = store.state(version)

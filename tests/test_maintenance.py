@@ -283,6 +283,73 @@ def test_check_names_rows_that_are_lost_doubled_or_bent(tmp_path: Path) -> None:
         assert len(bank.items()) == 2  # the double is shown once
 
 
+@pytest.mark.parametrize("back", ["learn", "import"])
+@pytest.mark.parametrize("table", ["experiences", "items", "both"])
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_lost_row_is_named_left_out_and_brought_back(tmp_path: Path, table: str, fresh: bool, back: str) -> None:
+    def numbers(bank: MemoryBank) -> list[str]:
+        return sorted(hit.experience.issue.id for hit in bank.search(QUERY))
+
+    with opened(tmp_path / "bank") as bank:
+        learn(bank, 1, 2, 3)
+        sound = shown(bank), numbers(bank), bank.recall(QUERY).item
+        bank.export(tmp_path / "backup.jsonl")
+        key = bank.recall(QUERY).item.provenance.attempt  # type: ignore[union-attr]
+        number = next(n for n in (1, 2, 3) if attempt(n).key == key)
+        tables = bank._workspace.store.tables
+        for name, column in (("experiences", "key"), ("items", "attempt")):
+            if table in (name, "both"):
+                tables.table(name).delete(f"{column} = '{key}'")
+        if fresh:
+            bank.close()
+            bank = opened(tmp_path / "bank", new_id=counter("n"))
+        assert not bank.check().ok and any("brings it back" in note for note in bank.check().notes)
+        assert bank.recall(QUERY).item not in (None, sound[2])
+        assert len(numbers(bank)) == (3 if table == "items" else 2)
+        assert bank.recall(QUERY, explain=True).candidates
+        if back == "learn":
+            report = bank.learn_many([attempt(number), attempt(number)], extractor=NoteTaker())
+            assert [learned.status for learned in report] == ["learned", "already"]
+        else:
+            assert bank.import_(tmp_path / "backup.jsonl").experiences == 1
+        again = bank.recall(QUERY).item
+        assert bank.check().ok and (shown(bank), numbers(bank)) == sound[:2]
+        assert again is not None and sound[2] is not None and (again.id, again.text) == (sound[2].id, sound[2].text)
+        version = bank.version
+        learn(bank, 1, 2, 3)
+        assert bank.version == version
+
+
+def test_bringing_back_a_lost_row_keeps_what_a_user_did_to_its_items(tmp_path: Path) -> None:
+    with opened(tmp_path / "bank") as bank:
+        learn(bank, 1, 2, 3)
+        one, two, _ = sorted(bank.items(), key=lambda i: i.provenance.issue_id)
+        bank.retire(one.id, note="wrong")
+        bank.edit(two.id, title="Edited")
+        before = shown(bank)
+        bank._workspace.store.tables.table("experiences").delete("true")
+        bank._workspace.store.tables.table("items").delete(f"id = '{one.id}'")
+        learn(bank, 1, 2, 3)
+        assert bank.check().ok and shown(bank) == before
+        assert bank.item(one.id).note == "wrong"
+
+
+def test_two_processes_that_bring_back_the_same_row_bring_back_one(tmp_path: Path) -> None:
+    with opened(tmp_path / "bank") as bank, opened(tmp_path / "bank", new_id=counter("other")) as other:
+        learn(bank, 1)
+        before = shown(bank)
+        bank._workspace.store.tables.table("experiences").delete("true")
+
+        class Meanwhile(NoteTaker):
+            def extract(self, attempt):  # type: ignore[no-untyped-def]
+                learn(other, 1)
+                return super().extract(attempt)
+
+        report = bank.learn_many([attempt(1)], extractor=Meanwhile())
+        assert [learned.status for learned in report] == ["already"]
+        assert bank.check().ok and shown(bank) == before
+
+
 def test_optimizing_changes_nothing_that_is_seen(tmp_path: Path) -> None:
     with opened(tmp_path / "bank") as bank:
         for n in range(8):

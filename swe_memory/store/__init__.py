@@ -8,8 +8,8 @@ nobody sees; a kill after it loses nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,11 +57,15 @@ class Abandoned(GenerationChanged):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one transaction stores. ``items`` are new versions of existing items (an edit); those of an experience travel with it."""
+    """What one transaction stores. ``items`` are new versions of existing items (an edit); those of an experience travel with it.
+
+    ``lost`` names, by key, the transactions whose rows of that experience or its items are lost (see :meth:`Store.lost`): these replace them.
+    """
 
     experiences: tuple[NewExperience, ...] = ()
     items: tuple[NewItem, ...] = ()
     uses: tuple[Use, ...] = ()
+    lost: Mapping[str, Iterable[str]] = field(default_factory=dict)
 
 
 class Store:
@@ -199,6 +203,7 @@ class Store:
                 "verdict_source": new.experience.verdict.source,
                 "extractor": new.experience.extractor,
                 "items": [{"id": i.item.id, "status": i.item.status} for i in new.items],
+                **({"lost": sorted(batch.lost[new.experience.key])} if new.experience.key in batch.lost else {}),
             }
             for new in batch.experiences
         ]
@@ -224,6 +229,21 @@ class Store:
         table = self.tables.rows(schema.experiences_table(state.generation), columns=["txn", "key", "text_hash"])
         found = {(row["txn"], row["key"]): row["text_hash"] for row in table}
         return {key: found.get((e.txn, key), "") for key, e in state.experiences.items()}
+
+    def lost(self, at: int | None = None) -> dict[str, frozenset[str]]:
+        """Visible experiences of which a row, or one of an item, is not in the tables any more, and the transactions that wrote those rows.
+
+        Learning such an experience again brings it back. Reads two columns of everything.
+        """
+        state = self.state(at)
+        found: dict[str, set[str]] = {}
+        experiences = self.tables.rows(schema.experiences_table(state.generation), columns=["txn", "key"])
+        for txn, key in {(e.txn, key) for key, e in state.experiences.items()} - {(row["txn"], row["key"]) for row in experiences}:
+            found.setdefault(key, set()).add(txn)
+        items = self.tables.rows(schema.items_table(state.generation), columns=["txn", "id"])
+        for txn, item in {(i.txn, item) for item, i in state.items.items()} - {(row["txn"], row["id"]) for row in items}:
+            found.setdefault(state.items[item].experience, set()).add(txn)
+        return {key: frozenset(txns) for key, txns in sorted(found.items()) if key in state.experiences}
 
     def items(self, at: int | None = None, ids: Sequence[str] | None = None) -> list[MemoryItem]:
         """Items of any status in the order they were added, then by id; only those of ``ids`` if given."""
@@ -287,7 +307,10 @@ class Store:
                 read_texts=lambda: self._memory.texts(corpus),
             )
             found = self._memory.experiences(state, [view.keys[s.place] for s in scored])
-        return [Hit(found[view.keys[s.place]], s.cosine, s.path_score, s.text_score, s.removed) for s in scored]
+        # Without those whose row is lost, which `check` names.
+        return [
+            Hit(found[view.keys[s.place]], s.cosine, s.path_score, s.text_score, s.removed) for s in scored if view.keys[s.place] in found
+        ]
 
     # -- generations of vectors ------------------------------------------------------------------------------------------------------------
 

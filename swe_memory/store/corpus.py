@@ -157,7 +157,8 @@ class Corpus:
 
         found = self._views.get((state.seq, len(self)))
         if found is None:
-            keys = tuple(sorted(state.experiences))
+            # A row that is lost is not in memory.
+            keys = tuple(key for key in sorted(state.experiences) if (state.experiences[key].txn, key) in self.row_of)
             rows = np.fromiter((self.row_of[state.experiences[key].txn, key] for key in keys), dtype=np.int64, count=len(keys))
             places = np.full(len(self), -1, dtype=np.int64)
             places[rows] = np.arange(len(keys))

@@ -121,18 +121,30 @@ class State:
 
     def _learn(self, commit: Commit, entry: Mapping[str, Any]) -> None:
         old = self.experiences.get(entry["key"])
+        kept: dict[str, ItemState] = {}
         if old is not None:
-            if commit.kind == "import" or old.same_lesson(entry):
-                return  # what is there is left alone; of two processes that learned it at once, the first counts
-            for item in old.items:
-                self.items.pop(item, None)
+            before = {item: self.items[item] for item in old.items if item in self.items}
+            lost = set(entry.get("lost", ()))
+            if lost.isdisjoint({old.txn, *(item.txn for item in before.values())}):
+                if commit.kind == "import" or old.same_lesson(entry):
+                    return  # what is there is left alone; of two processes that learned it at once, the first counts
+            else:
+                # Rows were lost, and these replace them. What a user did to an item stays: an edit that is still there, retiring, restoring.
+                for item, state in before.items():
+                    if state.txn not in lost:
+                        kept[item] = state
+                    elif state.note is not None:
+                        kept[item] = replace(state, txn=commit.txn)
+            for item in before:
+                del self.items[item]
         ids = tuple(item["id"] for item in entry["items"])
         self.experiences[entry["key"]] = ExperienceState(
             commit.txn, commit.seq, entry["outcome"], entry["verdict_source"], entry["extractor"], ids
         )
         for item in entry["items"]:
             retired = commit.seq if item["status"] == "retired" else None
-            self.items[item["id"]] = ItemState(commit.txn, entry["key"], commit.seq, item["status"], retired)
+            made = ItemState(commit.txn, entry["key"], commit.seq, item["status"], retired)
+            self.items[item["id"]] = kept.get(item["id"], made)
 
 
 def taken_back(commits: Sequence[Commit]) -> frozenset[int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from swe_memory.errors import BankError
 from swe_memory.records import Experience
 from swe_memory.store import rows, schema
 from swe_memory.store.corpus import ON_DISK, Corpus
@@ -34,7 +33,7 @@ class Memory:
         self._items: dict[str, dict[str, int]] = {}  # transaction -> item id -> row id
 
     def corpus(self, state: State) -> Corpus:
-        """The rows that ``state`` shows, and every other committed row met on the way."""
+        """The rows that ``state`` shows, and every other committed row met on the way. One that is lost is left out: `check` names it."""
         corpus = self._of(state)
         if self._loaded == state.seq:
             return corpus
@@ -51,15 +50,15 @@ class Memory:
                         chosen.append(place)
                 if chosen:
                     corpus.add(batch, chosen)
-        if missing:
-            raise lost(self._tables.uri, min(missing)[1])
-        self._loaded = state.seq
+        if not missing:  # else it is looked for again next time: a damaged bank is slower, not wrong
+            self._loaded = state.seq
         return corpus
 
     def experiences(self, state: State, keys: Sequence[str]) -> dict[str, Experience]:
-        """Visible experiences by key: fields from memory, text and digest from disk."""
+        """Visible experiences by key: fields from memory, text and digest from disk. Without those whose row is lost."""
         corpus = self.corpus(state)
-        row_of = {corpus.row_of[state.experiences[key].txn, key]: key for key in keys}
+        pairs = [(state.experiences[key].txn, key) for key in keys]
+        row_of = {corpus.row_of[pair]: pair[1] for pair in pairs if pair in corpus.row_of}
         row_ids = {corpus.row_ids[row]: row for row in row_of}
         table = schema.experiences_table(state.generation)
         # An id that does not outlive compaction (a bank of an older layout) is never given to another row: it is missing, and looked for by its key.
@@ -69,11 +68,10 @@ class Memory:
                 row = corpus.row_of.get((found["txn"], found["key"]))
                 if row in row_of:
                     long[row] = found
-        if len(long) < len(row_of):
-            raise lost(self._tables.uri, min(key for row, key in row_of.items() if row not in long))
         return {
             key: rows.experience_of({**corpus.fields(row), **{name: long[row][name] for name in ON_DISK}}, state.experiences[key].added)
             for row, key in row_of.items()
+            if row in long
         }
 
     def item_rows(self, state: State, keys: Iterable[str]) -> list[dict[str, Any]]:
@@ -119,11 +117,6 @@ class Memory:
             self._corpus, self._generation = Corpus(schema.VIEWS * state.identity.dimension), state.generation
             self._loaded, self._items = -1, {}
         return self._corpus
-
-
-def lost(uri: str, key: str) -> BankError:
-    """The log says that an experience is there, and it is not."""
-    return BankError(f"the bank {uri} lost the experience {key}", "Run `swe-memory bank check` on it.")
 
 
 def _of_txns(txns: Iterable[str]) -> str:
