@@ -11,11 +11,15 @@ from dataclasses import dataclass
 
 from .shapes import (
     Hunk,
+    adds_function,
     argument,
     arithmetic,
+    caught,
     code_lines,
     comparison,
     constant_for_value,
+    copied,
+    emptiness,
     flag_flipped,
     gained,
     literal_changed,
@@ -23,15 +27,16 @@ from .shapes import (
     moved,
     mutable_default,
     narrowed,
+    none_for_false,
+    none_guard,
     off_by_one,
     one_call_swapped,
     only_removed,
     pattern_changed,
-    source_hunks,
     turned_round,
+    type_branch,
     widened,
 )
-from .signals import Signals
 
 MAX_LINES = 14
 """Larger hunks do several things at once: naming one of them would be a guess."""
@@ -47,6 +52,14 @@ class Shape:
 
 
 _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
+    (
+        lambda h: gained(h, r"^(?:async )?def ") and not code_lines(h.removed),
+        Shape(
+            "adding or overriding a method",
+            "When a type lacks one operation that its siblings have, read how they implement it and follow their conventions.",
+            "compare with a sibling that works",
+        ),
+    ),
     (
         turned_round,
         Shape(
@@ -96,7 +109,7 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
         ),
     ),
     (
-        lambda h: gained(h, r"\.copy\(\)|deepcopy\(|\{\*\*|\bcopy\("),
+        copied,
         Shape(
             "copying before changing",
             "When one element's state shows up in the next, something shared is changed in place: copy it before each use.",
@@ -104,7 +117,15 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
         ),
     ),
     (
-        lambda h: gained(h, r"\bis (?:not )?None\b"),
+        none_for_false,
+        Shape(
+            "asking for None instead of falsehood",
+            "An empty container, zero or an empty text is a value: where absence is meant, ask for `is None`, not for truth.",
+            "try it with the value absent, empty and present",
+        ),
+    ),
+    (
+        none_guard,
         Shape(
             "adding a missing None guard",
             "When an optional value may be absent, guard it with `is None` where it is used, and see what the neighbouring branches do in that case.",
@@ -112,7 +133,7 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
         ),
     ),
     (
-        lambda h: gained(h, r"\blen\([\w.]+\) *(?:==|!=|>|<|>=) *(?:0|1|len)\b|\.size\b|if not [\w.]+:"),
+        emptiness,
         Shape(
             "adding a missing check for emptiness or length",
             "Empty input and mismatched lengths slip through checks such as `all()`, indexing by `[0]` and `zip`: test for them before.",
@@ -120,7 +141,7 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
         ),
     ),
     (
-        lambda h: gained(h, r"\bexcept\b"),
+        caught,
         Shape(
             "catching an exception",
             "Catch the narrowest exception at the place that can give a meaningful answer, and keep what the caller relied on.",
@@ -128,7 +149,7 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
         ),
     ),
     (
-        lambda h: gained(h, r"\bisinstance\(|\bissubclass\(|\btype\("),
+        type_branch,
         Shape(
             "adding a branch for one more type",
             "When one type of input is handled wrongly, look for the chain of type checks and add the missing branch before the more general one.",
@@ -146,7 +167,7 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
         ),
     ),
     (
-        lambda h: gained(h, r"re\.escape|\bquote\(|escape\w*\("),
+        lambda h: gained(h, r"re\.escape\(|\bquote\w*\(|\bescape\w*\("),
         Shape(
             "escaping special characters",
             "Text that goes into a pattern, a command or markup has to be escaped where it enters.",
@@ -212,7 +233,7 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
     (
         argument,
         Shape(
-            "passing an argument on",
+            "passing one more argument",
             "A setting that has no effect is often dropped by one call on the way: follow it from the "
             "entry point down and look for the call that does not pass it on.",
             "set it to an unusual value and look at the far end",
@@ -235,7 +256,7 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
         ),
     ),
     (
-        lambda h: gained(h, r"\bsorted\(|\.sort\(|reversed\(|order"),
+        lambda h: gained(h, r"\bsorted\(|\.sort\(|\breversed\(|\.order_by\("),
         Shape(
             "fixing an order",
             "When the result has the right elements in the wrong order, look for the step that forgets the order, not for the last one that shows it.",
@@ -245,14 +266,6 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
     (
         lambda h: gained(h, r"\b(?:int|float|str|bool|list|tuple|set|array|asarray|astype)\("),
         Shape("converting a value", "When types do not match, convert once where the value enters.", "try both types"),
-    ),
-    (
-        lambda h: gained(h, r"^(?:async )?def "),
-        Shape(
-            "adding or overriding a method",
-            "When a type lacks one operation that its siblings have, read how they implement it and follow their conventions.",
-            "compare with a sibling that works",
-        ),
     ),
     (
         only_removed,
@@ -281,14 +294,15 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
 )
 
 
-def shapes_of(found: Signals) -> tuple[Shape, ...]:
+def shapes_of(found: tuple[Hunk, ...]) -> tuple[Shape, ...]:
     """The shapes of a patch, the catalogue's order within each hunk, each once; () for what the catalogue does not know."""
     result: list[Shape] = []
-    for hunk in source_hunks(found):
+    for hunk in found:
         if len(code_lines(hunk.removed)) + len(code_lines(hunk.added)) > MAX_LINES:
             continue
         for matches, shape in _RULES:
-            if matches(hunk):
+            # A hunk that brings a function holds many new tokens: none of them says what was wrong with the old ones.
+            if matches(hunk) and (shape is _RULES[0][1] or not adds_function(hunk)):
                 result.append(shape)
                 break
     return tuple(dict.fromkeys(result))

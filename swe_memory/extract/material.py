@@ -7,13 +7,15 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..patches import edited_symbols, files, hunks, is_test_path
+from ..patches import Hunk as PatchHunk
+from ..patches import is_test_path
 from ..records import Attempt, ItemDraft, Polarity, Reach
 from .catalogue import Shape, shapes_of
 from .commands import clean_path
 from .names import repository_words
+from .places import Place, places, real_hunks
 from .prose import Roles, Statement, abstract, roles_of, statements
-from .shapes import delta
+from .shapes import Hunk, delta, exchanged, source_hunks
 from .signals import Signals, signals, thought_of
 from .testing import Pitfall, TestRun, covering_tests, found_by, pitfalls, test_run, wrong_runners
 from .validate import MAX_TITLE, squeeze
@@ -52,17 +54,66 @@ class Material:
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
         """What kind of change the patch is."""
-        return shapes_of(self.found)
+        own = [h for h in self.changes if h.path == self.main_path]
+        return shapes_of((*own, *(h for h in self.changes if h.path != self.main_path)))
 
     @cached_property
     def delta(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names that the change of the main file let go and brought in."""
-        return delta(self.found, self.main_path)
+        return delta(self.changes, self.main_path)
+
+    @cached_property
+    def exchanged(self) -> tuple[str, str] | None:
+        """The few words that the change of the main file exchanged, where that is all of it."""
+        return exchanged(self.changes, self.main_path)
+
+    @cached_property
+    def hunks(self) -> tuple[PatchHunk, ...]:
+        """The hunks of source files that change what the code does: without debug output and comments."""
+        return real_hunks(self.found)
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """The functions (else classes) that the patch changes."""
+        return places(self.found, self.hunks)
+
+    @cached_property
+    def changes(self) -> tuple[Hunk, ...]:
+        """Added and removed lines of each hunk, with what stays around them."""
+        return source_hunks(self.hunks, self.places)
+
+    @cached_property
+    def changed_lines(self) -> int:
+        """Added plus removed lines that do something."""
+        return sum(bool(line.strip()) for h in self.hunks for line in (*h.added, *h.removed))
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The source files that the patch really changes."""
+        return tuple(dict.fromkeys(h.path for h in self.hunks))
 
     @cached_property
     def names(self) -> frozenset[str]:
         """Words of this repository."""
-        return repository_words(self.attempt)
+        common = {
+            "init",
+            "main",
+            "test",
+            "call",
+            "copy",
+            "join",
+            "save",
+            "write",
+            "read",
+            "equals",
+            "update",
+            "values",
+            "check",
+            "where",
+            "query",
+        }
+        spots = {name.lower() for p in self.places for name in (p.owner, p.function) if len(name) > 3 and not name.startswith("__")}
+        return repository_words(self.attempt) | (spots - common)
 
     @cached_property
     def roles(self) -> Roles:
@@ -108,75 +159,41 @@ class Material:
 
     @cached_property
     def symbols(self) -> dict[str, tuple[str, ...]]:
-        """Edited functions and classes of each edited source file, files in the order of the patch."""
-        result = {}
-        for file in files(self.found.patch):
-            if file.path in self.found.sources:
-                text = f"diff --git a/{file.path} b/{file.path}\n--- a/{file.path}\n+++ b/{file.path}\n" + "\n".join(
-                    h.text for h in file.hunks
-                )
-                result[file.path] = edited_symbols(text + "\n")
-        return result
+        """Changed functions (else classes) of each edited source file, files in the order of the patch."""
+        return {path: tuple(dict.fromkeys(p.name for p in self.places if p.path == path and p.name)) for path in self.sources}
+
+    @cached_property
+    def added(self) -> frozenset[str]:
+        """Names of the functions that the patch itself defines."""
+        return frozenset(p.name for p in self.places if p.added and p.name) - {p.name for p in self.places if not p.added}
 
     @cached_property
     def main_path(self) -> str:
         """The source file with the most changed lines, "" for a patch without source."""
-        sizes = {
-            file.path: sum(len(h.added) + len(h.removed) for h in file.hunks)
-            for file in files(self.found.patch)
-            if file.path in self.found.sources
-        }
-        return max(sizes, key=lambda path: (sizes[path], -self.found.sources.index(path)), default="")
+        sizes = {path: sum(len(h.added) + len(h.removed) for h in self.hunks if h.path == path) for path in self.sources}
+        return max(sizes, key=lambda path: (sizes[path], -self.sources.index(path)), default="")
 
     @cached_property
-    def main_symbol(self) -> str:
-        """The function that the change of the main file is about, "" where none can be told; special methods with their class.
-
-        The patch names functions at the outer level and those whose ``def`` is near; git's hunk headers name only the class of a method. Where
-        there is only a class, the method that the agent spoke most about, among those it had seen defined in that file, is taken.
-        """
-        symbols = self.symbols.get(self.main_path, ())
+    def main(self) -> Place | None:
+        """The place of the main file with the most changed lines; of several, one that was there before and whose function is known."""
+        mine = [p for p in self.places if p.path == self.main_path and p.name]
         spoken = Counter(
             re.findall(
                 r"[A-Za-z_]\w*", " ".join(thought_of(s.thought) for s in self.found.trajectory.steps[: (self.found.last_edit or 0) + 1])
             )
         )
-        added = [n for n in self._defined_in_patch if n in symbols]
-        plain = added or [s for s in symbols if re.match(r"_*[a-z]", s)]
-        if plain:
-            symbol = max(plain, key=lambda n: (spoken[n], -plain.index(n)))
-        else:
-            near = {n for n in self._defined_in_main if not n.startswith("__") and spoken[n] >= 3 and len(n) > 3}
-            symbol = (
-                max(near, key=lambda n: (spoken[n], n)) if near else max(symbols, key=lambda n: (spoken[n], -symbols.index(n)), default="")
-            )
-        if symbol.startswith("__") and symbol in symbols:
-            owner = next((s for s in reversed(symbols[: symbols.index(symbol)]) if re.match(r"_*[A-Z]", s)), "")
-            symbol = f"{owner}.{symbol}" if owner else symbol
-        return symbol
+        return max(mine, key=lambda p: (not p.added, bool(p.function), p.size, spoken[p.function or p.owner], -mine.index(p)), default=None)
 
-    @cached_property
-    def _defined_in_patch(self) -> tuple[str, ...]:
-        """Functions that the patch adds to the main file, where it takes nothing away."""
-        found = [h for h in hunks(self.found.patch) if h.path == self.main_path]
-        if any(line.strip() for h in found for line in h.removed):
-            return ()
-        return tuple(m[1] for h in found for line in h.added if (m := re.match(r"\s*(?:async )?def (\w+)", line)))
-
-    @cached_property
-    def _defined_in_main(self) -> frozenset[str]:
-        """Functions whose definition was shown when the main file was read or searched."""
-        names: set[str] = set()
-        for event in self.found.events:
-            if event.kind in {"read", "search"} and self.main_path and self.main_path in event.part.text:
-                for action in self.found.trajectory.steps[event.step].actions:
-                    names.update(re.findall(r"\bdef (\w+)", action.output[:40_000]))
-        return frozenset(names)
+    @property
+    def main_symbol(self) -> str:
+        """The name of the main place, "" where neither patch nor listings tell it."""
+        return self.main.name if self.main is not None else ""
 
     @cached_property
     def place(self) -> str:
         """The main place as prose: "`symbol` in `path`", or the path alone."""
-        return f"`{self.main_symbol}` in `{self.main_path}`" if self.main_symbol else f"`{self.main_path}`"
+        new = "the new " if self.main_symbol in self.added else ""
+        return f"{new}`{self.main_symbol}` in `{self.main_path}`" if self.main_symbol else f"`{self.main_path}`"
 
     @cached_property
     def trail(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ _LEAD = re.compile(
 _CAUSE = re.compile(
     r"\bbecause\b|\bsince\b|\b(?:issue|problem|bug|error|fault|cause|reason|culprit) (?:is|was|lies|comes|"
     r"occurs|happens|arises)\b|\bcaus(?:es?|ed|ing)\b|"
-    r"\bdue to\b|\bresults? in\b|\bleads? to\b|\binstead of\b|\bfails? (?:to|when|because|for|if)\b|\bwhich (?:is|"
+    r"\bdue to\b|\bresults? in\b|\bleads? to\b|\binstead of\b|\bfails? (?:to|when|because|for|if)\b|\bwhich (?:"
     r"means|raises|returns|causes|leads|breaks|ignores)\b|"
     r"\b(?:does|do|did|is|are|was|were|can)(?:n't| not) (?:\w+ )?(?:called|used|set|handled?|checked?|passed?|"
     r"defined|included?|escaped?|considered?|accounte?d?|"
@@ -35,11 +35,12 @@ _CAUSE = re.compile(
     re.IGNORECASE,
 )
 _INTENT = re.compile(
-    r"^(?:(?:Fix|Solution|Remedy) ?:|I(?:'ll| will| need to| should| want to| can| plan to| have to)(?: now| just| simply| therefore| also)?|Need to) "
+    r"^(?:I(?:'ll| will| need to| should| want to| can| plan to| have to)(?: now| just| simply| therefore| also)?|Need to) "
     r"(?P<rest>(?:change|modify|replace|update|add|insert|make|wrap|use|move|remove|extend|check|call|return|"
     r"set|handle|ensure|override|pass|convert|catch|skip|swap|take|compare|give|turn|copy|drop|put|quote|escape|raise|test|sort|strip)\b.*)",
     re.IGNORECASE,
 )
+_LABEL = re.compile(r"^(?:(?:so|and) )?(?:the )?(?:fix|solution|remedy)(?: ?:| is to| was to)\s+", re.IGNORECASE)
 _KNOWN = re.compile(
     r"\b(?:issue|problem|bug|root cause|error|reason) (?:here )?(?:is|happens|occurs|lies)\b|\bcauses?\b|\bthat(?:'s| is) why\b",
     re.IGNORECASE,
@@ -62,7 +63,9 @@ _PLAN = re.compile(
 )
 HEDGE = re.compile(
     r"\b(?:maybe|perhaps|might|probably|possibly|i (?:guess|suspect|assume|believe|wonder|doubt)|likely|presumably|"
-    r"seems?|not sure|unclear|hypothes\w+|suspicious|"
+    r"seems?|appears?|not sure|unclear|hypothes\w+|suspicious|apparently|supposedly|usually|strange|weird|odd|unless i|i wonder|we wonder|"
+    r"(?:if|let'?s|we|can) (?:we )?assum\w+|reasonable|my understanding|only (?:issue|problem|question) is (?:if|whether)|question is|"
+    r"wait|hmm|actually|equivalent to|original code|i think|we think|must be|"
     r"if i\b|should (?:be|work)|would|could)\b",
     re.IGNORECASE,
 )
@@ -161,20 +164,21 @@ def statements(found: Signals) -> tuple[tuple[Statement, ...], tuple[Statement, 
         if number > last + 3 and not late:
             continue
         for raw in _thought_sentences(step.thought):
-            labelled = raw.lower().startswith(("fix:", "solution:", "remedy:"))
+            labelled = _LABEL.match(raw) is not None
             named = raw.lower().startswith(("root cause:", "cause:", "the cause:", "the root cause:"))
-            if not (25 if labelled or named else 40) <= len(raw) <= 330 or "?" in raw:
+            if not (20 if labelled or named else 40) <= len(raw) <= 330 or "?" in raw:
                 continue
-            text = tidy(raw)
+            text = tidy(_LABEL.sub("", raw))
             intent = _INTENT.match(text)
             if intent is not None:
                 text = tidy(intent["rest"])
-            is_fix = intent is not None or _FIX.search(text) is not None
-            if (not is_fix and not named and not _CAUSE.search(text)) or not _usable(text, lines, 25 if labelled or named else 45):
+            is_fix = labelled or intent is not None or _FIX.search(text) is not None
+            if (not is_fix and not named and not _CAUSE.search(text)) or not _usable(text, lines, labelled or named):
                 continue
+            if HEDGE.search(raw):
+                continue  # a guess is neither a cause nor a fix, however well it would fit
             known = len(touched & set(re.findall(r"\w+", text)))
             score = 1.0 + min(known, 3) + (1.0 if re.search(r"\bbecause\b|\binstead of\b|\bwhich means\b|\bso that\b", text) else 0.0)
-            score -= 3.0 if HEDGE.search(text) else 0.0
             score -= 1.0 if len(text) < 70 else 0.0
             if is_fix and not named and not _SESSION.search(text):
                 around = first - 2 <= number <= last
@@ -203,8 +207,21 @@ def _ranked(statements: dict[str, Statement]) -> tuple[Statement, ...]:
     return tuple(sorted(statements.values(), key=lambda s: (-s.score, s.step, s.text)))
 
 
-def _usable(text: str, lines: set[str], least: int) -> bool:
-    if not least <= len(text) <= 260 or "?" in text or text.startswith((">", '"', "'", "#")) or text.endswith((":.", ",.")):
+def broken(text: str) -> bool:
+    """Markup that came apart: code quotes in pairs of two, inside a word, or around nothing."""
+    return bool(re.search(r"``|\w`[^`\s]*`\w|` `|:`|`\w+`\w{2,}", text)) or text.count("`") % 2 == 1
+
+
+def _usable(text: str, lines: set[str], labelled: bool) -> bool:
+    """Whether a sentence can stand in an item; one that its agent called cause or fix may be shorter."""
+    if broken(text):
+        return False
+    if (
+        not (15 if labelled else 45) <= len(text) <= 260
+        or "?" in text
+        or text.startswith((">", '"', "'", "#"))
+        or text.endswith((":.", ",."))
+    ):
         return False
     if re.search(r"\bI\b(?!\w)", text) or text.count("`") % 2 or _PLAN.search(text) or _NOISE.search(text):
         return False
@@ -213,7 +230,7 @@ def _usable(text: str, lines: set[str], least: int) -> bool:
     quoted = re.findall(r"`([^`]+)`", text)
     if any(len(code) > 60 or squeeze(code) in lines for code in quoted) or sum(map(len, quoted)) > 0.6 * len(text):
         return False
-    return len(re.findall(r"[A-Za-z]{2,}", re.sub(r"`[^`]*`", "", text))) >= 6
+    return len(re.findall(r"[A-Za-z]{2,}", re.sub(r"`[^`]*`", "", text))) >= (3 if labelled else 6)
 
 
 def _touched_words(found: Signals) -> set[str]:
@@ -265,15 +282,17 @@ def abstract(text: str, names: frozenset[str], roles: Roles) -> str:
 
     Python's own words stay; ordinary lower-case words lose their code quotes; any other name becomes its role with a letter ("class A").
     """
+    if broken(text):
+        return ""
     letters: dict[str, str] = {}
-    broken = False
+    unreadable = False
 
     def letter(name: str) -> str:
         key = re.sub(r"\(.*", "", name).rsplit(".", 1)[-1].lower()
         return letters.setdefault(key, "ABCDEFGHIJ"[min(len(letters), 9)])
 
     def replace(match: re.Match[str]) -> str:
-        nonlocal broken
+        nonlocal unreadable
         code = match["code"].strip()
         role = (match["before"] or match["after"] or "").strip().lower()
         tail = match["possessive"] or ""
@@ -282,12 +301,12 @@ def abstract(text: str, names: frozenset[str], roles: Roles) -> str:
         if re.fullmatch(r"[a-z]{3,}", code) and code not in names and code not in roles.functions:
             return f"{match['article'] or ''}{match['before'] or ''}{code}{tail}{match['after'] or ''}"
         if re.search(r"[\s=+*/<>\[{]", code.split("(")[0]) or len(code) > 40:
-            broken = True
+            unreadable = True
             return match[0]
         return f"{role or roles.of(code)} {letter(code)}{tail}"
 
     result = _QUOTED.sub(replace, text)
-    if broken:
+    if unreadable:
         return ""
     plain = re.sub(r"`[^`]*`", lambda m: m[0] if _is_neutral(m[0].strip("`"), names) else " ", result)
     for word in sorted({*code_words(plain), *foreign_words(plain, names)}, key=len, reverse=True):
@@ -299,6 +318,14 @@ def abstract(text: str, names: frozenset[str], roles: Roles) -> str:
             flags=re.IGNORECASE,
         )
     result = squeeze(re.sub(r"\b(class|method|function|module|attribute|constant|value) ([A-J])(?: \1)+\b", r"\1 \2", result))
+    shown = re.findall(rf"\b({_ROLES}|value) ([A-J])\b", result, re.IGNORECASE)
+    # One letter in two roles, or again and again: two names fell together, or the sentence says nothing without them.
+    if any(len({r.lower() for r, x in shown if x == one}) > 1 or sum(x == one for _, x in shown) > 2 for _, one in shown):
+        return ""
+    if broken(result) or re.search(
+        r"\b([A-J]) (?:which is |is |are |and |or )?(?:the )?\w+ \1\b|\b[A-J][`'\"(\[{]|\b[A-J]\.[\w]|\w/\w+ [A-J]\b", result
+    ):
+        return ""
     if len(letters) > 3 or code_words(result) or foreign_words(result, names):
         return ""
     prose = re.sub(r"`[^`]*`", "", result)

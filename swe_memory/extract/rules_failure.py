@@ -49,7 +49,7 @@ class _Sign:
 
 def failure_drafts(material: Material) -> list[ItemDraft]:
     """Drafts in the order of their worth; the caller keeps the first three that are valid."""
-    if not material.found.sources:
+    if not material.sources:
         return [*_nothing_kept(material), *pitfall(material)]
     return [*_tried(material), *_diagnosis(material), *tests(material), *pitfall(material)]
 
@@ -94,8 +94,13 @@ def _tried(material: Material) -> list[ItemDraft]:
     shape = material.shapes[0].name if material.shapes and material.shapes[0] not in VAGUE else ""
     symbol = material.main_symbol or short_path(material.main_path, 1)
     title = titled(symbol, material.main_path, f"{shape} was not enough" if shape else "a change that was not enough")
-    others = [p for p in material.found.sources if p != material.main_path]
-    scope = f"{material.place} and {listing(others, 2)}" if others else f"only {material.place}"
+    others = [p for p in material.sources if p != material.main_path]
+    if others:
+        scope = f"{material.place} and {listing(others, 2)}"
+    else:
+        names = material.symbols.get(material.main_path, ())
+        known = material.main is not None and bool(material.main.function) and len(names) == 1
+        scope = f"only {material.place}" if known else (f"{listing(names, 3)} in `{material.main_path}`" if names else material.place)
     did = done(material)
     description = f"An attempt that changed {scope} did not resolve its issue" + (f": {lower_first(did)}" if did else ".")
     if len(description) > 300 or len(sentences(description)) > 1:
@@ -110,7 +115,7 @@ def _tried(material: Material) -> list[ItemDraft]:
         lines.append(f"It saw {listing(left[1], 3)} use `{left[0]}` too and left them as they were.")
     if doubt:
         lines.append(f"It set this aside: {lower_first(doubt)}")
-    read = [p for p in material.trail if p not in material.found.sources]
+    read = [p for p in material.trail if p not in material.sources]
     if not left and read and len(lines) < 2:
         lines.append(f"It read {listing(read, 3)} on the way and changed nothing there.")
     if len(lines) < 3:
@@ -183,7 +188,7 @@ def _diagnosis(material: Material) -> list[ItemDraft]:
 
 def _sign(material: Material) -> _Sign | None:
     found = material.found
-    size = f"{plural(found.changed_lines, 'changed line')} in {plural(len(found.sources), 'source file')}"
+    size = f"{plural(material.changed_lines, 'changed line')} in {plural(len(material.sources), 'source file')}"
     shape = material.shapes[0] if material.shapes else None
     change = f"The change ({size}" + (f", {shape.name})" if shape is not None and shape not in VAGUE else ")")
     if found.waived and found.tests and found.tests[-1].result == "failed":
@@ -230,7 +235,7 @@ def _sign(material: Material) -> _Sign | None:
             "When the first version breaks tests, go back to the cause before adding an exception: the place may be wrong.",
             "verification",
         )
-    if len(found.sources) >= WIDE_FILES or found.changed_lines >= WIDE_LINES:
+    if len(material.sources) >= WIDE_FILES or material.changed_lines >= WIDE_LINES:
         return _Sign(
             "A wide change missed the point",
             "The change was wide, and the issue was still not resolved.",

@@ -37,18 +37,41 @@ def verified(material: Material) -> str:
 
 
 def done(material: Material, least: float = GOOD) -> str:
-    """What the change did: the agent's own sentence, else the names it let go and brought in, "" where neither says anything."""
-    statement = next((s for s in material.fixes if s.score >= least), None)
-    if statement is not None:
-        return statement.text
-    gone, come = (tuple(n for n in names if n != material.main_symbol) for names in material.delta)
+    """What the change did: the agent's own sentence, else what the diff says, "" where neither says anything."""
+    statement = next((s for s in material.fixes if s.score >= least and _about(material, s.text)), None)
+    return statement.text if statement is not None else shown(material)
+
+
+def _about(material: Material, text: str) -> bool:
+    """Whether a sentence names no source file other than the changed ones."""
+    named = re.findall(r"[\w./-]+\.(?:py|js|ts|c|h|go|rs|java)\b", text)
+    return all(any(path == n or path.endswith("/" + n) or n.endswith("/" + path) for path in material.found.paths) for n in named)
+
+
+def shown(material: Material) -> str:
+    """What the diff itself says of the change: words that were exchanged, functions that were added, names let go and brought in."""
     where = f"`{material.main_symbol or short_path(material.main_path, 1)}`"
+    if material.exchanged is not None:
+        old, new = material.exchanged
+        if old and new:
+            return f"In {where}, `{new}` took the place of `{old}`."
+        return f"In {where}, `{new}` was added." if new else f"In {where}, `{old}` was taken out."
+    mine = {p.name for p in material.places if p.path == material.main_path}
+    fresh = tuple(n for n in material.symbols.get(material.main_path, ()) if n in material.added and n in mine)
+    gone, come = (tuple(n for n in names if n != material.main_symbol) for names in material.delta)
+    if fresh:
+        return f"Added {listing(fresh, 3)}" + (f", with the use of {listing(come, 3)}." if come else ".")
+    whole = material.main is not None and bool(material.main.seen) and len(mine) == 1
     if gone and come:
-        return f"{where} works with {listing(come, 3)} instead of {listing(gone, 2)}."
-    if come:
+        return f"The change of {where} uses {listing(come, 3)} instead of {listing(gone, 2)}."
+    if come and whole:
         return f"{where} now takes {listing(come, 3)} into account."
+    if come:
+        return f"The change of {where} brings in {listing(come, 3)}."
     if gone:
-        return f"{where} does without {listing(gone, 3)}."
+        return f"The change of {where} does away with {listing(gone, 3)}."
+    if material.shapes and material.shapes[0] not in VAGUE:
+        return f"The change of {where} is {material.shapes[0].name} ({plural(material.changed_lines, 'changed line')})."
     return ""
 
 
@@ -57,16 +80,17 @@ def _cause(material: Material) -> list[ItemDraft]:
         return []
     cause = next((s for s in material.causes if s.score >= GOOD), None)
     did = done(material)
-    told = next((s.text for s in material.fixes if s.score >= GOOD), "")
-    if cause is None and not told:
+    told = next((s.text for s in material.fixes if s.score >= GOOD and _about(material, s.text)), "")
+    # A cause without what was done about it helps nobody to repeat it.
+    if not did or (cause is None and not told):
         return []
     shape = material.shapes[0].name if material.shapes and material.shapes[0] not in VAGUE else ""
     symbol = material.main_symbol or short_path(material.main_path, 1)
     title = titled(symbol, material.main_path, shape)
     lines = [f"What worked: {lower_first(did)}"] if did and cause is not None else []
     if cause is None:
-        come = material.delta[1]
-        lines.append(f"The change is in {material.place}" + (f" and works with {listing(come, 3)}." if come else "."))
+        seen = shown(material)
+        lines.append(f"The change is in {material.place}." + (f" {seen}" if seen and seen != told else ""))
     description = cause.text if cause is not None else told
     if cause is not None:
         second = next((s for s in material.causes if s.score >= STRONG and s.text != cause.text and s.text != did), None)
@@ -97,15 +121,17 @@ def _together(material: Material) -> list[ItemDraft]:
     if others:
         title = fit(f"{' and '.join(short_path(p, 2) for p in (material.main_path, others[0]))} change together")
         each = "; ".join(f"`{p}`" + (f" ({listing(s, 3)})" if s else "") for p, s in list(symbols.items())[:4])
-        description = f"A change of {material.place} was complete only with {listing(others, 3)}."
+        description = f"The change of {material.place} that resolved it also touched {listing(others, 3)}."
         words = {n for p in others for n in (*symbols[p], p, p.rsplit("/", 1)[-1])}
     else:
-        names = tuple(n for n in symbols.get(material.main_path, ()) if not re.match(r"_*[A-Z]", n))
+        names = tuple(n for n in symbols.get(material.main_path, ()) if not re.match(r"_*[A-Z]", n) and n not in material.added)
         if not 3 <= len(names) <= MANY:
             return []
         title = fit(f"{short_path(material.main_path, 2)}: {listing(names, 2).split(' and ')[0]} and {len(names) - 1} more change together")
         each = f"{listing(names, 5)} in `{material.main_path}`"
-        description = f"In `{material.main_path}` one change needed {plural(len(names), 'place')} at once: {listing(names, 5)}."
+        description = (
+            f"In `{material.main_path}` the change that resolved it touched {plural(len(names), 'place')} at once: {listing(names, 5)}."
+        )
         words = set(names[1:])
     used = {s.text for s in (*material.causes[:1], *material.fixes[:1])}
     why = next(
@@ -176,7 +202,7 @@ def _not_reproduced_first(material: Material) -> list[ItemDraft]:
         material.draft(
             "The first reproduction did not fail: make it fail before editing",
             "The first script passed on the faulty code, and no source was touched until another one failed.",
-            f"It took {plural(runs, 'run')} to see the fault; then the change was {plural(found.changed_lines, 'line')} long. "
+            f"It took {plural(runs, 'run')} to see the fault; then the change was {plural(material.changed_lines, 'line')} long. "
             f"What the first script missed: {lower_first(story)} When a reproduction passes, vary input, entry point and settings until it fails.",
             "reproduction",
             "general",
@@ -187,10 +213,12 @@ def _not_reproduced_first(material: Material) -> list[ItemDraft]:
 def _shape_lesson(material: Material) -> list[ItemDraft]:
     story = example(material)
     shape = next((s for s in material.shapes if s not in VAGUE), None)
-    if shape is None or not story or material.found.changed_lines > 24:
+    if shape is None or not story or material.changed_lines > 24:
         return []
     title = f"{f'`{material.symptom}`' if material.symptom else 'Wrong result'}: consider {shape.name}"
-    content = f"{story} {plural(material.found.changed_lines, 'changed line').capitalize()} resolved it. To be sure of such a change, {shape.check}."
+    content = (
+        f"{story} {plural(material.changed_lines, 'changed line').capitalize()} resolved it. To be sure of such a change, {shape.check}."
+    )
     return [material.draft(title, shape.lesson, content, "fix-pattern", "general")]
 
 
