@@ -386,7 +386,13 @@ def test_issue_files_of_each_shape_are_read(content: str, tmp_path: Path) -> Non
         ('[{"instance_id": "a__b-1"}]', "no problem_statement"),
         ("[1]", "row 1 is not an object"),
         ('[{"instance_id": "a", "text": "x"}, {"instance_id": "a", "text": "y"}]', "second, different issue a"),
-        ('[{"instance_id": "a", "text": "x", "created_at": "soon"}]', "is not a time"),
+        *(
+            (json.dumps([{"instance_id": "a", "text": "x", "created_at": time}]), "created_at of a is not a time")
+            for time in (
+                *("soon", "0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00", "2019-02-30", "2019-03-15T25:00:00Z", True, [], {}),
+                *(10**30, -(10**30), 1e308, float("nan"), float("inf"), 253402300800000),
+            )
+        ),
         ("{", "cut off"),
     ],
 )

@@ -99,6 +99,7 @@ def _time(value: object, key: str) -> datetime | None:
             time = datetime.fromtimestamp(value / 1000 if abs(value) > 1e11 else value, UTC)
         else:
             time = datetime.fromisoformat(str(value).strip())
+        # In here: the first and the last day of the calendar have no UTC time in some zones.
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         raise UsageError(f"created_at of {key} is not a time: {str(value)[:40]!r}", "Use ISO 8601, as 2019-03-15T15:02:07Z.") from None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
