@@ -8,6 +8,7 @@ redaction and hostile-text check as when it was learned.
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from swe_memory.errors import BankError, UsageError
-from swe_memory.intake import Ready, embed, item_id, name, text_hash, tidy, tidy_issue, tidy_item
+from swe_memory.intake import Ready, embed, item_id, name, text_hash, tidy, tidy_issue, tidy_item, utc
 from swe_memory.records import Experience, MemoryItem, Use
 from swe_memory.store import Batch, GenerationChanged, Store
 from swe_memory.store.schema import SCHEMA_VERSION
@@ -93,7 +94,7 @@ def lines(store: Store, at: int | None = None) -> Iterator[str]:
     hashes = store.text_hashes(seq)
 
     def line(kind: str, fields: Mapping[str, Any]) -> str:
-        return json.dumps({"type": kind, **fields}, default=_plain, ensure_ascii=False, sort_keys=True)
+        return json.dumps({"type": kind, **fields}, default=_plain, ensure_ascii=False, sort_keys=True, allow_nan=False)
 
     embedder = {"name": identity.name, "dimension": identity.dimension, "digest": identity.digest}
     counts = {"experiences": len(experiences), "items": len(items), "uses": len(uses)}
@@ -118,9 +119,9 @@ def export(store: Store, path: Path) -> ExportReport:
     version = store.state().seq
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise UsageError(
-            f"cannot export to {path}: {error.strerror}", "Check that the folder is there and that you may write to it."
+            f"cannot export to {path}: {getattr(error, 'strerror', error)}", "Check that the folder is there and that you may write to it."
         ) from error
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as out:
@@ -176,9 +177,9 @@ def _read(source: Iterable[str], what: str) -> _File:
             continue
         kind = fields.pop("type", None)
         if not header:
-            if kind != "swe-memory-export":
+            if kind != "swe-memory-export" or type(fields.get("format")) is not int or fields["format"] < 1:
                 break
-            if not isinstance(fields.get("format"), int) or fields["format"] > FORMAT:
+            if fields["format"] > FORMAT:
                 raise UsageError(
                     f"{what} is an export of format {fields.get('format')}, newer than this program knows ({FORMAT})", "Upgrade swe-memory."
                 )
@@ -187,22 +188,67 @@ def _read(source: Iterable[str], what: str) -> _File:
         if kind not in kinds:
             found.skipped.append(f"line {number}: unknown type {str(kind)[:40]!r}")
             continue
+        flaw = _flaw(fields)
+        if flaw:
+            found.skipped.append(f"line {number}: {kind} {flaw}")
+            continue
         hashed = fields.pop("text_hash", "")
         try:
-            record = kinds[kind].validate_python(fields, strict=False)
+            # As JSON: there, lists are tuples and texts are times, but no text is a number.
+            record = kinds[kind].validate_json(json.dumps(fields), strict=True)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             found.skipped.append(f"line {number}: {kind} {where}: {first['msg'][:120]}")
             continue
-        _take(found, record, str(hashed), number)
+        _take(found, record, hashed, number)
     if not header:
         raise UsageError(f"{what} is not an export of a bank", "Make one with `swe-memory bank export FILE --bank PATH`.")
     return found
 
 
-def _take(found: _File, record: object, hashed: str, number: int) -> None:
+def _flaw(fields: Mapping[str, Any]) -> str:
+    """What in a line no column can hold, "" for nothing: such a value must not come to light when half of the file is imported."""
+    waiting: list[tuple[str, Any]] = [("", fields)]
+    while waiting:
+        where, value = waiting.pop()
+        if isinstance(value, dict):
+            if not all(map(_sound, value)):
+                return f"{where or 'line'}: half a character (a lone surrogate) in a name"
+            waiting += [(f"{where}.{name}" if where else name, part) for name, part in value.items()]
+        elif isinstance(value, list):
+            waiting += [(where, part) for part in value]
+        elif isinstance(value, float) and not math.isfinite(value):
+            return f"{where}: {value} is not a number"
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return f"{where}: a number beyond 64 bits"
+        elif isinstance(value, str) and not _sound(value):
+            return f"{where}: half a character (a lone surrogate)"
+    return ""
+
+
+def _sound(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _take(found: _File, record: object, hashed: object, number: int) -> None:
     if isinstance(record, Experience):
+        try:
+            utc(record.issue.created_at)
+        except (OverflowError, UsageError):
+            found.skipped.append(f"line {number}: experience issue.created_at: not a time that there is in UTC")
+            return
+        confidence = record.verdict.confidence
+        if not isinstance(hashed, str) or not (hashed.isalnum() or not hashed):
+            found.skipped.append(f"line {number}: experience text_hash: not a hash")
+            return
+        if min(record.calls, record.actions) < 0 or (confidence is not None and not 0 <= confidence <= 1):
+            found.skipped.append(f"line {number}: experience with a count below 0, or a confidence that is no probability")
+            return
         if not record.key.isalnum() or len(record.key) > 64 or not record.issue.id.strip():
             found.skipped.append(f"line {number}: experience without a usable key or issue id")
         elif record.verdict.outcome == "unknown":
@@ -275,8 +321,8 @@ def import_(workspace: Workspace, path: Path, *, session: str | None = None) -> 
     try:
         with path.open(encoding="utf-8", errors="replace", newline="\n") as source:
             found = _read(_bounded(source), str(path))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", "Check the path of the export.") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', error)}", "Check the path of the export.") from error
     return _import(workspace, found, session)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import math
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from banks import BagOfWords, NoteTaker, Ticks, attempt, counter
 
 from swe_memory.bank import MemoryBank
-from swe_memory.errors import UsageError
-from swe_memory.records import Issue, Recall
+from swe_memory.errors import BankError, UsageError
+from swe_memory.records import Issue, Recall, Use
 
 QUERY = Issue("web-77", "acme/web", "The parser loses a widget when the queue is empty and the label fails")
 
@@ -155,6 +159,93 @@ def test_an_export_of_a_grading_field_stays_outside(tmp_path: Path, exported: Pa
         target.import_(write(tmp_path / "graded.jsonl", lines))
         target.export(tmp_path / "out.jsonl")
     assert "CANARY" not in (tmp_path / "out.jsonl").read_text()
+
+
+WRONG_VALUES = [
+    *(("experience", path, value) for path in ("calls", "actions") for value in (2**63, -(2**63) - 1, -1, 10**40, "3", 1.5, True, None)),
+    *(("experience", "verdict.confidence", value) for value in (math.nan, math.inf, -math.inf, 1.5, -0.1, "0.5", 2**63)),
+    *(
+        ("experience", path, "a\ud800")
+        for path in ("key", "issue.id", "issue.text", "digest", "source", "verdict.reason", "text_hash", "paths")
+    ),
+    *(("experience", "text_hash", value) for value in (5, None, [], "x' OR 1=1")),
+    *(("experience", "issue.created_at", t) for t in ("0001-01-01T00:00:00+10:00", "9999-12-31T23:59:59-05:00", "soon", 5, 10**30)),
+    *(("item", path, "a\udfff") for path in ("id", "title", "content", "note", "provenance.attempt", "provenance.model")),
+    *(("item", "added", value) for value in (2**63, 1.5, "1")),
+    *(("use", "score", value) for value in (math.nan, math.inf, "1", None)),
+    *(("use", "bank_version", value) for value in (2**63, -(2**70), "1", math.nan)),
+    *(("use", "attempt", value) for value in ("\ud800", 5)),
+    ("experience", "unheard of", {"deep": [{"er": math.nan}]}),
+]
+
+
+@pytest.mark.parametrize(("kind", "path", "value"), WRONG_VALUES)
+def test_a_value_that_cannot_be_stored_is_named_by_its_line_and_the_rest_is_imported_whole(
+    tmp_path: Path, small_export: list[dict[str, object]], kind: str, path: str, value: object
+) -> None:
+    lines = copy.deepcopy(small_export)
+    number = next(n for n, line in enumerate(lines) if line["type"] == kind)
+    where: Any = lines[number]
+    *outer, last = path.split(".")
+    for part in outer:
+        where = where[part]
+    where[last] = [value] if path == "paths" else value
+    with opened(tmp_path / "target", embedder=None) as target:
+        report = target.import_(write(tmp_path / "bad.jsonl", lines))
+        assert [line for line in report.skipped if line.startswith(f"line {number + 1}: ")] != []
+        assert (report.experiences, report.uses) == ((1, 0) if kind == "experience" else (2, 0 if kind == "use" else report.uses))
+        assert report.items == (2 if kind == "use" else 1)
+        assert target.check().ok
+        target.export(tmp_path / "out.jsonl")
+    for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines():
+        json.loads(line, parse_constant=pytest.fail)
+
+
+@pytest.fixture(scope="module")
+def small_export(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    """Two experiences with an item each, and a use of the first item by the first attempt."""
+    folder = tmp_path_factory.mktemp("export")
+    with opened(folder / "bank", embedder=None) as bank:
+        bank.learn_many([attempt(n) for n in (1, 2)], extractor=NoteTaker())
+        bank.export(folder / "bank.jsonl")
+    lines = rows(folder / "bank.jsonl")
+    item = next(line for line in lines if line["type"] == "item")
+    use = Use(str(item["id"]), "web-1", "acme/web", 0.5, 1, attempt(1).key, "resolved")
+    return [*lines, {"type": "use", **asdict(use)}]
+
+
+def test_a_score_that_is_no_number_is_never_exported(tmp_path: Path) -> None:
+    with opened(tmp_path / "bank", embedder=None) as bank:
+        bank.learn_many([attempt(1)], extractor=NoteTaker())
+        (item,) = bank.items()
+        one = attempt(2)
+        recall = Recall("web-2", item, math.nan, 1)
+        bank.learn(one.issue, one.trajectory, replace(one.verdict, confidence=math.inf), extractor=NoteTaker(), recall=recall)
+        store = bank._workspace.store
+        store.tables.table("uses").update(values={"score": math.nan})  # as an earlier release may have stored it
+        store.tables.table("experiences").update(values={"confidence": math.nan})
+        assert [u.score for u in bank.uses()] == [0.0] and {e.verdict.confidence for e in bank.experiences()} == {None}
+        bank.export(tmp_path / "out.jsonl")
+    for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines():
+        json.loads(line, parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize("format", [math.nan, "1", -1, 0, True, None, 1.0, []])
+def test_a_header_of_a_format_that_is_none_is_no_export(tmp_path: Path, small_export: list[dict[str, object]], format: object) -> None:
+    with opened(tmp_path / "target", embedder=None) as target:
+        with pytest.raises(UsageError, match="is not an export"):
+            target.import_(write(tmp_path / "bad.jsonl", [{**small_export[0], "format": format}, *small_export[1:]]))
+        assert target.version == 0
+
+
+@pytest.mark.parametrize("value", [2**63, "\ud800", math.nan])
+def test_a_value_that_reaches_the_tables_all_the_same_is_an_error_in_words(tmp_path: Path, value: object) -> None:
+    with opened(tmp_path / "bank", embedder=None) as bank:
+        bank.learn_many([attempt(1)], extractor=NoteTaker())
+        column = "txn" if isinstance(value, str) else "bank_version"
+        with pytest.raises(BankError, match="cannot be stored"):
+            bank._workspace.store.tables.append("uses", [{column: value}])
+        assert bank.version == 1 and bank.uses() == []
 
 
 def test_merging_two_banks_gives_the_union(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,6 +38,11 @@ class NewItem:
     vector: np.ndarray | None
 
 
+def _finite(number: float | None) -> float | None:
+    """Infinite and NaN say nothing, compare with nothing, and are not JSON."""
+    return number if number is not None and math.isfinite(number) else None
+
+
 def experience_row(new: NewExperience, txn: str, at: str) -> dict[str, Any]:
     e = new.experience
     row: dict[str, Any] = {
@@ -55,7 +61,7 @@ def experience_row(new: NewExperience, txn: str, at: str) -> dict[str, Any]:
         "verdict_reason": e.verdict.reason,
         "verdict_model": e.verdict.model,
         "verdict_prompt": e.verdict.prompt,
-        "confidence": e.verdict.confidence,
+        "confidence": _finite(e.verdict.confidence),
         "paths": list(e.paths),
         "symbols": list(e.symbols),
         "where_terms": new.where_terms,
@@ -76,7 +82,12 @@ def experience_of(row: Mapping[str, Any], added: int) -> Experience:
     created = row["created_at"]
     issue = Issue(row["issue_id"], row["repo"], row["text"], row["base_commit"], datetime.fromisoformat(created) if created else None)
     verdict = Verdict(
-        row["outcome"], row["verdict_source"], row["verdict_reason"], row["confidence"], row["verdict_model"], row["verdict_prompt"]
+        row["outcome"],
+        row["verdict_source"],
+        row["verdict_reason"],
+        _finite(row["confidence"]),
+        row["verdict_model"],
+        row["verdict_prompt"],
     )
     return Experience(
         key=row["key"],
@@ -162,10 +173,12 @@ def use_row(use: Use, txn: str, at: str) -> dict[str, Any]:
         "repo": use.repo,
         "attempt": use.attempt,
         "outcome": use.outcome,
-        "score": use.score,
+        "score": _finite(use.score) or 0.0,
         "bank_version": use.bank_version,
     }
 
 
 def use_of(row: Mapping[str, Any]) -> Use:
-    return Use(row["item_id"], row["issue_id"], row["repo"], row["score"], row["bank_version"], row["attempt"], row["outcome"])
+    return Use(
+        row["item_id"], row["issue_id"], row["repo"], _finite(row["score"]) or 0.0, row["bank_version"], row["attempt"], row["outcome"]
+    )
