@@ -30,6 +30,9 @@ DEFAULT_MODEL = "claude-haiku-5-5"
 RAW_LIMIT = 20_000
 """Characters of a model's answer that are kept, shown back to it, or stored with a failure."""
 
+ANSWER_LIMIT = 200_000
+"""Characters of an answer that are read; the default of ``max_tokens`` has room for far fewer."""
+
 T = TypeVar("T", bound=BaseModel)
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 FailureKind = Literal["invalid", "truncated", "refused", "paused", "too_long", "unexpected"]
@@ -153,6 +156,10 @@ class Claude:
                 raise
             used = used + usage
             text = reply.text
+            if len(text) > ANSWER_LIMIT:
+                return Failure(
+                    "invalid", f"the answer has {len(text):,} characters; {ANSWER_LIMIT:,} are read", used, text[:RAW_LIMIT], attempt
+                )
             stopped = _STOPPED.get(reply.stop_reason or "")
             if stopped is None:
                 try:

@@ -83,6 +83,29 @@ def test_of_five_items_the_first_three_are_kept_and_the_others_listed() -> None:
     assert all(rejection.reason for rejection in extraction.rejected)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [_lessons(_item(content="y" * 5_000_000)), _lessons(*([_item()] * 20_000)), "y" * 5_000_000],
+    ids=["one item", "many items", "no JSON"],
+)
+def test_an_answer_of_millions_of_characters_is_refused_once_and_not_kept(answer: str) -> None:
+    extraction, api = _extract([answer])
+    assert (extraction.drafts, extraction.usable, len(api.requests)) == ((), False, 1)
+    (rejection,) = extraction.rejected
+    assert "characters" in rejection.reason and len(rejection.text) <= 2_000
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_of_hundreds_of_items_most_are_not_looked_at(attempts: int) -> None:
+    items = _lessons(_item(), *([_item(title="x")] * 400))
+    with FakeAnthropic([items]) as api:
+        extractor = LLMExtractor(Claude(api_key=api.key, base_url=api.url))
+        both = [small_attempt("resolved"), small_attempt("unresolved")]
+        extraction = extractor.extract(both[0]) if attempts == 1 else extractor.extract_contrast(both)
+    assert len(extraction.drafts) == 1
+    assert len(extraction.rejected) <= 20 and any("401 drafts" in rejection.reason for rejection in extraction.rejected)
+
+
 def test_a_refused_item_does_not_take_a_place_of_the_three() -> None:
     items = [_item("lookups", title=""), *(_item(topic) for topic in TOPICS[1:4])]
     extraction, _ = _extract([_lessons(*items)])

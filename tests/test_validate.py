@@ -8,6 +8,7 @@ import pytest
 from made_attempts import PATCH, made
 
 from swe_memory.extract import clean_drafts, validate
+from swe_memory.extract.names import code_words
 from swe_memory.extract.validate import sentences
 from swe_memory.records import ItemDraft
 
@@ -121,3 +122,37 @@ def test_every_long_line_of_the_patch_is_refused_alone() -> None:
     for line in PATCH.splitlines():
         if line[:1] in "+-" and not line.startswith(("+++", "---")) and len(" ".join(line[1:].split())) >= 40:
             assert validate(replace(NAMED, content=f"This is what it looks like now: {line[1:].strip()}"), made())
+
+
+@pytest.mark.parametrize("part", ["title", "description", "content"])
+def test_a_draft_that_is_too_long_is_refused_for_that_alone_and_kept_short(part: str) -> None:
+    """It is not read: no other reason is found in five million characters, whatever they are."""
+    draft = replace(GOOD, **{part: "!a__b-1 #4711 " * 400_000})
+    (reason,) = validate(draft, made())
+    assert reason.startswith(f"The {part} has 5600000 characters")
+    accepted, (refused,) = clean_drafts([draft, GOOD], made())
+    assert accepted == (GOOD,) and len(refused.text) <= 2_000 and "characters" in refused.reason
+
+
+def test_of_thousands_of_drafts_the_first_are_looked_at_and_the_others_refused_together() -> None:
+    accepted, rejected = clean_drafts([replace(GOOD, title="")] * 19 + [GOOD] + [NAMED] * 20_000, made())
+    assert accepted == (GOOD,)
+    assert len(rejected) == 20 and "20020 drafts" in rejected[-1].reason
+
+
+@pytest.mark.parametrize("unit", ["y", "a-", "a.", "a/", "_", "A", "aA", "a_", "a.b ", "0", "a(", "é", "x.py", "a-."])
+def test_a_long_word_is_read_in_one_pass(unit: str) -> None:
+    """A pattern that starts anew at every letter would hang here; the time limit of the test run is the judge."""
+    assert "CamelCase" in code_words(unit * 300_000 + " CamelCase")
+
+
+def test_words_with_the_shape_of_code_are_found_and_python_and_prose_are_not() -> None:
+    text = "In `-boxes/shelf.py` and /etc/boxes.cfg, my-mod.py and Shelf.count(x), len(x), read/write, json.dumps, a_b, GitHub, boxes/"
+    assert code_words(text) == ("-boxes/shelf.py", "etc/boxes.cfg", "my-mod.py", "Shelf.count", "a_b")
+
+
+@pytest.mark.parametrize("unit", ["a-__", "a.__", "-__a", "a__1-", "__-", "!", "`", ".)"])
+def test_odd_drafts_within_the_limits_are_answered(unit: str) -> None:
+    """As above: a draft may be as long as the limits allow and hold anything."""
+    odd = [replace(GOOD, content=(unit * 900)[: 900 - cut], description=(unit * 300)[: 300 - cut]) for cut in range(200)]
+    assert all(len(validate(draft, made())) < 5 for draft in odd)

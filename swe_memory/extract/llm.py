@@ -15,12 +15,9 @@ from pydantic import BaseModel, Field
 from swe_memory.claude import Claude, Failure
 from swe_memory.extract.digest import DEFAULT_BUDGET, digest
 from swe_memory.extract.outgoing import outgoing, public
-from swe_memory.extract.validate import clean_drafts, validate
+from swe_memory.extract.validate import MAX_SHOWN, clean_drafts, first_drafts, validate
 from swe_memory.records import Attempt, Extraction, ItemDraft, Polarity, Rejection
 from swe_memory.safety import clean
-
-SHOWN = 2_000
-"""Characters of an unusable answer that are kept with its rejection."""
 
 
 class Lesson(BaseModel):
@@ -91,7 +88,7 @@ class LLMExtractor:
         model = self._claude.model
         if isinstance(answer, Failure):
             rejection = Rejection(
-                f"The model's answer could not be used ({answer.kind}): {public(answer.reason)}", public(answer.raw)[:SHOWN]
+                f"The model's answer could not be used ({answer.kind}): {public(answer.reason)}", public(answer.raw)[:MAX_SHOWN]
             )
             return Extraction((), (rejection,), answer.usage, model, prompt.ref, usable=False)
         drafts, rejected = _check([_draft(lesson, polarity) for lesson in answer.value.items], attempts)
@@ -107,13 +104,14 @@ def _draft(lesson: Lesson, polarity: Polarity) -> ItemDraft:
 
 def _check(drafts: Sequence[ItemDraft], attempts: Sequence[Attempt]) -> tuple[tuple[ItemDraft, ...], tuple[Rejection, ...]]:
     """The checks that every draft goes through, against each attempt that it was made from."""
+    looked_at, left_out = first_drafts(drafts)
     fine, rejected = [], []
-    for draft in drafts:
+    for draft in looked_at:
         reasons = [reason for attempt in attempts[1:] for reason in validate(draft, attempt)]
         if reasons:
             text = f"{draft.title}\n{draft.description}\n{draft.content}"
-            rejected.append(Rejection(" ".join(dict.fromkeys(reasons)), text))
+            rejected.append(Rejection(" ".join(dict.fromkeys(reasons)), text[:MAX_SHOWN]))
         else:
             fine.append(draft)
     accepted, more = clean_drafts(fine, attempts[0])
-    return accepted, (*rejected, *more)
+    return accepted, (*rejected, *more, *left_out)

@@ -82,7 +82,8 @@ _ORDINARY = frozenset(
     )
 )
 _CODE = re.compile(
-    r"(?P<path>(?:[\w.-]+/)+[\w.-]+)|(?P<file>\b[\w-]+\.(?:py|js|ts|c|h|cpp|rst|md|txt|cfg|toml|ini|json|yml|yaml|html|css|go|rs|java|rb|sh)\b)|"
+    # Begun only at the beginning of a word, and a file's name bounded: else a word of n letters would be tried from each of them to its end.
+    r"(?P<path>(?<![\w.-])(?:[\w.-]+/)+[\w.-]+)|(?P<file>\b[\w-]{1,100}\.(?:py|js|ts|c|h|cpp|rst|md|txt|cfg|toml|ini|json|yml|yaml|html|css|go|rs|java|rb|sh)\b)|"
     r"(?P<dotted>\b[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)|(?P<snake>\b_*[A-Za-z]\w*_\w*|\b_[A-Za-z]\w*)|(?P<camel>\b[A-Za-z]*[a-z0-9][A-Z]\w*|\b[A-Z]{2,}[a-z]\w+)|"
     r"(?P<call>\b[A-Za-z_]\w*(?=\())"
 )
@@ -95,6 +96,11 @@ def python_words() -> frozenset[str]:
     return frozenset({*keyword.kwlist, *dir(builtins), *sys.stdlib_module_names, *_METHODS, *_TOOLS, "self", "cls"})
 
 
+@lru_cache(maxsize=1)
+def _dotted_roots() -> frozenset[str]:
+    return frozenset({*dir(builtins), *sys.stdlib_module_names})
+
+
 def is_python(word: str) -> bool:
     """Whether a (possibly dotted) word is Python's own: ``isinstance``, ``KeyError``, ``json.dumps``, ``dict.get``, ``__eq__``."""
     parts = [part for part in re.split(r"\.", word.rstrip("()")) if part]
@@ -102,8 +108,7 @@ def is_python(word: str) -> bool:
         return word in _TOOLS
     if len(parts) == 1:
         return parts[0] in python_words() or bool(_DUNDER.fullmatch(parts[0]))
-    known = {*dir(builtins), *sys.stdlib_module_names}
-    return parts[0] in known and (
+    return parts[0] in _dotted_roots() and (
         parts[0] in sys.stdlib_module_names or all(p in python_words() or _DUNDER.fullmatch(p) for p in parts[1:])
     )
 

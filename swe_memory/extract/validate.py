@@ -19,6 +19,10 @@ MAX_TITLE = 80
 MAX_DESCRIPTION = 300
 MAX_CONTENT = 900
 MAX_SENTENCES = 3
+MAX_DRAFTS = 20
+"""Drafts of one attempt that are looked at."""
+MAX_SHOWN = 2_000
+"""Characters of a refused draft that are kept with the reason."""
 PATCH_LINE = 40
 """A line of the patch of at least this many characters may not occur in an item at all; a shorter one may not stand alone in code quotes."""
 SHINGLE = 8
@@ -26,7 +30,7 @@ SHINGLE = 8
 MAX_ISSUE_SHARE = 0.6
 
 _URL = re.compile(r"https?://|www\.", re.IGNORECASE)
-_INSTANCE = re.compile(r"\b[\w.-]+__[\w.-]+-\d+\b")
+_INSTANCE = re.compile(r"\b[\w.-]{1,60}__[\w.-]{1,60}-\d+\b")
 _NUMBER = re.compile(r"(?<![\w&])#\d{2,}\b|\b(?:issues?|tickets?|bugs?|pull requests?|PRs?|gh-?)[ _-]?#?\d{2,}\b", re.IGNORECASE)
 _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|no)\.$", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
@@ -88,7 +92,9 @@ def _material(attempt: Attempt) -> _Material:
 
 
 def validate(draft: ItemDraft, attempt: Attempt) -> tuple[str, ...]:
-    """Why a draft is refused, as sentences; () when it may be stored."""
+    """Why a draft is refused, as sentences; () when it may be stored. Of one that is too long nothing else is said: it is not read."""
+    if too_long := _too_long(draft):
+        return tuple(too_long)
     material = _material(attempt)
     reasons: list[str] = []
     whole = f"{draft.title}\n{draft.description}\n{draft.content}"
@@ -101,17 +107,18 @@ def validate(draft: ItemDraft, attempt: Attempt) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _form(draft: ItemDraft) -> list[str]:
-    reasons = []
-    for name, text, limit in (
+def _too_long(draft: ItemDraft) -> list[str]:
+    parts = (
         ("title", draft.title, MAX_TITLE),
         ("description", draft.description, MAX_DESCRIPTION),
         ("content", draft.content, MAX_CONTENT),
-    ):
-        if not text.strip():
-            reasons.append(f"The {name} is empty.")
-        elif len(text) > limit:
-            reasons.append(f"The {name} has {len(text)} characters; {limit} are allowed.")
+    )
+    return [f"The {name} has {len(text)} characters; {limit} are allowed." for name, text, limit in parts if len(text) > limit]
+
+
+def _form(draft: ItemDraft) -> list[str]:
+    parts = (("title", draft.title), ("description", draft.description), ("content", draft.content))
+    reasons = [f"The {name} is empty." for name, text in parts if not text.strip()]
     if "\n" in draft.title.strip():
         reasons.append("The title has more than one line.")
     if len(sentences(draft.description)) > 1:
@@ -153,6 +160,14 @@ def _copies(whole: str, attempt: Attempt, material: _Material) -> list[str]:
     return reasons
 
 
+def first_drafts(drafts: Iterable[ItemDraft]) -> tuple[list[ItemDraft], list[Rejection]]:
+    """The first 20 drafts, which are all that is looked at, and one rejection for the others together."""
+    found = list(drafts)
+    more = found[MAX_DRAFTS:]
+    reason = f"{len(found)} drafts were made of one attempt; those after the first {MAX_DRAFTS} were not looked at."
+    return found[:MAX_DRAFTS], [Rejection(reason, more[0].title[:MAX_TITLE])] if more else []
+
+
 def clean_drafts(drafts: Iterable[ItemDraft], attempt: Attempt) -> tuple[tuple[ItemDraft, ...], tuple[Rejection, ...]]:
     """The drafts that may be stored (at most 3, blanks trimmed, no two alike) and why the others may not.
 
@@ -160,8 +175,9 @@ def clean_drafts(drafts: Iterable[ItemDraft], attempt: Attempt) -> tuple[tuple[I
     """
     accepted: list[ItemDraft] = []
     rejected: list[Rejection] = []
+    looked_at, left_out = first_drafts(drafts)
     seen: set[str] = set()
-    for raw in drafts:
+    for raw in looked_at:
         draft = replace(
             raw, title=squeeze(raw.title), description=squeeze(raw.description), content=squeeze(raw.content), kind=raw.kind.strip().lower()
         )
@@ -172,8 +188,8 @@ def clean_drafts(drafts: Iterable[ItemDraft], attempt: Attempt) -> tuple[tuple[I
         if not reasons and len(accepted) == MAX_ITEMS:
             reasons = (f"There are already {MAX_ITEMS} items from this attempt.",)
         if reasons:
-            rejected.append(Rejection(" ".join(reasons), text))
+            rejected.append(Rejection(" ".join(reasons), text[:MAX_SHOWN]))
             continue
         seen.add(draft.content.lower())
         accepted.append(draft)
-    return tuple(accepted), tuple(rejected)
+    return tuple(accepted), (*rejected, *left_out)
