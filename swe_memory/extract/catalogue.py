@@ -296,16 +296,16 @@ _RULES: tuple[tuple[Callable[[Hunk], bool], Shape], ...] = (
 
 def shapes_of(found: tuple[Hunk, ...]) -> tuple[Shape, ...]:
     """The shapes of a patch, the catalogue's order within each hunk, each once; () for what the catalogue does not know."""
-    result: list[Shape] = []
-    for hunk in found:
-        if len(code_lines(hunk.removed)) + len(code_lines(hunk.added)) > MAX_LINES:
-            continue
-        for matches, shape in _RULES:
-            # A hunk that brings a function holds many new tokens: none of them says what was wrong with the old ones.
-            if matches(hunk) and (shape is _RULES[0][1] or not adds_function(hunk)):
-                result.append(shape)
-                break
-    return tuple(dict.fromkeys(result))
+    return tuple(dict.fromkeys(shape for hunk in found if (shape := shape_of(hunk)) is not None))
+
+
+def shape_of(hunk: Hunk) -> Shape | None:
+    """The shape of one hunk, None for a large one and for one that the catalogue does not know."""
+    if len(code_lines(hunk.removed)) + len(code_lines(hunk.added)) > MAX_LINES:
+        return None
+    # A hunk that brings a function holds many new tokens: none of them says what was wrong with the old ones.
+    rules = _RULES[:1] if adds_function(hunk) else _RULES
+    return next((shape for matches, shape in rules if matches(hunk)), None)
 
 
 _VAGUE_NAMES = {

@@ -10,7 +10,7 @@ from functools import cached_property
 from ..patches import Hunk as PatchHunk
 from ..patches import is_test_path
 from ..records import Attempt, ItemDraft, Polarity, Reach
-from .catalogue import Shape, shapes_of
+from .catalogue import VAGUE, Shape, shape_of
 from .commands import clean_path
 from .names import repository_words
 from .places import Place, places, real_hunks
@@ -24,6 +24,11 @@ _BUILTIN_ERROR = re.compile(
     r"\b(TypeError|ValueError|KeyError|IndexError|AttributeError|NameError|UnboundLocalError|ZeroDivisionError|RecursionError|OverflowError|AssertionError|"
     r"UnicodeDecodeError|UnicodeEncodeError|NotImplementedError|ImportError|StopIteration|RuntimeError|DeprecationWarning|UserWarning|FutureWarning)\b"
 )
+
+
+_GENERATED = re.compile(r"(?:parsetab|lextab|_pb2|\.min|\.generated)\.\w+$")
+MANY_PLACES = 3
+"""A change of more functions than this, none of which holds most of it, is named by its class or file."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,11 @@ class Material:
         return self._statements[1]
 
     @cached_property
-    def shapes(self) -> tuple[Shape, ...]:
-        """What kind of change the patch is."""
-        own = [h for h in self.changes if h.path == self.main_path]
-        return shapes_of((*own, *(h for h in self.changes if h.path != self.main_path)))
+    def shape(self) -> Shape | None:
+        """What kind of change the main file's is, where all its hunks are of one kind and that kind says something; None otherwise."""
+        kinds = {shape_of(h) for h in self.changes if h.path == self.main_path}
+        only = kinds.pop() if len(kinds) == 1 else None
+        return only if only not in VAGUE else None
 
     @cached_property
     def delta(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -170,13 +176,20 @@ class Material:
     @cached_property
     def main_path(self) -> str:
         """The source file with the most changed lines, "" for a patch without source."""
-        sizes = {path: sum(len(h.added) + len(h.removed) for h in self.hunks if h.path == path) for path in self.sources}
+        sizes = {
+            path: 0 if _GENERATED.search(path) else sum(len(h.added) + len(h.removed) for h in self.hunks if h.path == path)
+            for path in self.sources
+        }
         return max(sizes, key=lambda path: (sizes[path], -self.sources.index(path)), default="")
 
     @cached_property
     def main(self) -> Place | None:
         """The place of the main file with the most changed lines; of several, one that was there before and whose function is known."""
         mine = [p for p in self.places if p.path == self.main_path and p.name]
+        owners = {p.owner for p in mine}
+        if len(mine) > MANY_PLACES and max(p.size for p in mine) * 2 < sum(p.size for p in mine):
+            owner = owners.pop() if len(owners) == 1 else ""
+            return Place(self.main_path, owner, "", False, sum(p.size for p in mine)) if owner else None
         spoken = Counter(
             re.findall(
                 r"[A-Za-z_]\w*", " ".join(thought_of(s.thought) for s in self.found.trajectory.steps[: (self.found.last_edit or 0) + 1])
@@ -194,6 +207,14 @@ class Material:
         """The main place as prose: "`symbol` in `path`", or the path alone."""
         new = "the new " if self.main_symbol in self.added else ""
         return f"{new}`{self.main_symbol}` in `{self.main_path}`" if self.main_symbol else f"`{self.main_path}`"
+
+    @cached_property
+    def scope(self) -> str:
+        """Everything that was changed, as prose: functions of the one file, or the files."""
+        if len(self.sources) > 1:
+            return listing(self.sources, 4)
+        names = self.symbols.get(self.main_path, ())
+        return f"{listing(names, 3)} in `{self.main_path}`" if len(names) > 1 else self.place
 
     @cached_property
     def trail(self) -> tuple[str, ...]:

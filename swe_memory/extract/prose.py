@@ -65,7 +65,7 @@ HEDGE = re.compile(
     r"\b(?:maybe|perhaps|might|probably|possibly|i (?:guess|suspect|assume|believe|wonder|doubt)|likely|presumably|"
     r"seems?|appears?|not sure|unclear|hypothes\w+|suspicious|apparently|supposedly|usually|strange|weird|odd|unless i|i wonder|we wonder|"
     r"(?:if|let'?s|we|can) (?:we )?assum\w+|reasonable|my understanding|only (?:issue|problem|question) is (?:if|whether)|question is|"
-    r"wait|hmm|actually|equivalent to|original code|i think|we think|must be|"
+    r"or something|\(or similar\)|or similar|something like|or whatever|wait|hmm|actually|equivalent to|original code|i think|we think|must be|"
     r"if i\b|should (?:be|work)|would|could)\b",
     re.IGNORECASE,
 )
@@ -92,6 +92,12 @@ _ASIDE = re.compile(
     r"\bskipped\b|\bgoal is\b|\binstalled\b|\bpython version\b|\bpass(?:es|ed)\b|\btests?\b",
     re.IGNORECASE,
 )
+_EMPTY = re.compile(
+    r"\bgoal is\b|\bout of scope\b|\bspecifically about\b|\bdistinguishing\b|\bindeed the (?:culprit|cause|problem)\b|"
+    r"\b(?:error|warning|failure|exception|problem|issue|crash) (?:happens|occurs|is raised|arises|comes) (?:when|during|in|at|from|inside)\b(?!.*\bbecause\b)",
+    re.IGNORECASE,
+)
+"""Sentences in the form of a cause that name none."""
 _SESSION = re.compile(r"\b(?:mistake|two commands|blocks?|script|reproduc\w+|summary|file again|the following)\b", re.IGNORECASE)
 _ROLES = (
     r"class|classes|method|methods|function|functions|property|properties|attribute|attributes|variable|module|"
@@ -175,7 +181,7 @@ def statements(found: Signals) -> tuple[tuple[Statement, ...], tuple[Statement, 
             is_fix = labelled or intent is not None or _FIX.search(text) is not None
             if (not is_fix and not named and not _CAUSE.search(text)) or not _usable(text, lines, labelled or named):
                 continue
-            if HEDGE.search(raw):
+            if HEDGE.search(raw) or (_EMPTY.search(text) and not is_fix):
                 continue  # a guess is neither a cause nor a fix, however well it would fit
             known = len(touched & set(re.findall(r"\w+", text)))
             score = 1.0 + min(known, 3) + (1.0 if re.search(r"\bbecause\b|\binstead of\b|\bwhich means\b|\bso that\b", text) else 0.0)
@@ -183,7 +189,7 @@ def statements(found: Signals) -> tuple[tuple[Statement, ...], tuple[Statement, 
             if is_fix and not named and not _SESSION.search(text):
                 around = first - 2 <= number <= last
                 score += 7.0 if labelled else ((2.0 if around else -3.0) if intent is not None else (4.0 if late else 0.0))
-                score -= 3.0 if re.search(r"\btests?\b|tests?/|docstring", text) else 0.0
+                score -= 3.0 if re.search(r"\btests?\b|tests?/|docstring|\bexamples\b|\bdocumentation\b|\bcomments?\b", text) else 0.0
                 score -= 2.0 if re.match(r"(?:It|This)\b", text) else 0.0
                 _keep(fixes, Statement(text, number, score))
             elif named or (not is_fix and not _OPEN.match(text)):
@@ -309,6 +315,10 @@ def abstract(text: str, names: frozenset[str], roles: Roles) -> str:
     if unreadable:
         return ""
     plain = re.sub(r"`[^`]*`", lambda m: m[0] if _is_neutral(m[0].strip("`"), names) else " ", result)
+    if set(foreign_words(plain, names)) - {
+        w.lower() for code in code_words(plain) for w in (code, *re.findall(r"[a-z0-9_]+", code.lower()))
+    }:
+        return ""  # a repository named in plain prose acts there: no role can stand in for it
     for word in sorted({*code_words(plain), *foreign_words(plain, names)}, key=len, reverse=True):
         shaped = roles.of(word)
         result = re.sub(

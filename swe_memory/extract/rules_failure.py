@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from ..patches import files, is_test_path
 from ..records import ItemDraft
-from .catalogue import VAGUE
 from .commands import clean_path
 from .material import Material, listing, lower_first, plural, short_path
 from .prose import tidy
@@ -91,7 +90,7 @@ def _tried(material: Material) -> list[ItemDraft]:
     """What was changed, what was believed, and what was seen but left alone."""
     if not material.main_path:
         return []
-    shape = material.shapes[0].name if material.shapes and material.shapes[0] not in VAGUE else ""
+    shape = material.shape.name if material.shape is not None else ""
     symbol = material.main_symbol or short_path(material.main_path, 1)
     title = titled(symbol, material.main_path, f"{shape} was not enough" if shape else "a change that was not enough")
     others = [p for p in material.sources if p != material.main_path]
@@ -189,8 +188,8 @@ def _diagnosis(material: Material) -> list[ItemDraft]:
 def _sign(material: Material) -> _Sign | None:
     found = material.found
     size = f"{plural(material.changed_lines, 'changed line')} in {plural(len(material.sources), 'source file')}"
-    shape = material.shapes[0] if material.shapes else None
-    change = f"The change ({size}" + (f", {shape.name})" if shape is not None and shape not in VAGUE else ")")
+    shape = material.shape
+    change = f"The change ({size}" + (f", {shape.name})" if shape is not None else ")")
     if found.waived and found.tests and found.tests[-1].result == "failed":
         return _Sign(
             "A failing check was waved through as unrelated",
@@ -252,7 +251,7 @@ def _sign(material: Material) -> _Sign | None:
             "At the second time, write down what was expected and what came, and look at the place where they part.",
             "loop",
         )
-    if shape is not None and shape not in VAGUE:
+    if shape is not None:
         return _Sign(
             f"{shape.name[0].upper() + shape.name[1:]} alone did not hold",
             f"A small fix by {shape.name} passed every check of the attempt and was still wrong.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from ..records import ItemDraft
-from .catalogue import VAGUE
 from .material import Material, fit, listing, lower_first, plural, short_path
 from .prose import HEDGE
 from .testing import TestRun, targets_of
@@ -43,7 +42,10 @@ def done(material: Material, least: float = GOOD) -> str:
 
 
 def _about(material: Material, text: str) -> bool:
-    """Whether a sentence names no source file other than the changed ones."""
+    """Whether a sentence about the change fits it: no other source file is named, and the first name in code quotes is in the patch."""
+    quoted = [word for code in re.findall(r"`([^`]+)`", text) for word in re.findall(r"[A-Za-z_]\w+", code)[-1:] if "/" not in code]
+    if quoted and not re.search(rf"(?<!\w){re.escape(quoted[0])}(?!\w)", material.found.patch) and quoted[0] not in material.main_symbol:
+        return False
     named = re.findall(r"[\w./-]+\.(?:py|js|ts|c|h|go|rs|java)\b", text)
     return all(any(path == n or path.endswith("/" + n) or n.endswith("/" + path) for path in material.found.paths) for n in named)
 
@@ -70,8 +72,8 @@ def shown(material: Material) -> str:
         return f"The change of {where} brings in {listing(come, 3)}."
     if gone:
         return f"The change of {where} does away with {listing(gone, 3)}."
-    if material.shapes and material.shapes[0] not in VAGUE:
-        return f"The change of {where} is {material.shapes[0].name} ({plural(material.changed_lines, 'changed line')})."
+    if material.shape is not None:
+        return f"The change of {where} consists in {material.shape.name} ({plural(material.changed_lines, 'changed line')})."
     return ""
 
 
@@ -84,13 +86,13 @@ def _cause(material: Material) -> list[ItemDraft]:
     # A cause without what was done about it helps nobody to repeat it.
     if not did or (cause is None and not told):
         return []
-    shape = material.shapes[0].name if material.shapes and material.shapes[0] not in VAGUE else ""
+    shape = material.shape.name if material.shape is not None else ""
     symbol = material.main_symbol or short_path(material.main_path, 1)
     title = titled(symbol, material.main_path, shape)
     lines = [f"What worked: {lower_first(did)}"] if did and cause is not None else []
     if cause is None:
         seen = shown(material)
-        lines.append(f"The change is in {material.place}." + (f" {seen}" if seen and seen != told else ""))
+        lines.append(f"The change is in {material.scope}." + (f" {seen}" if seen and seen != told else ""))
     description = cause.text if cause is not None else told
     if cause is not None:
         second = next((s for s in material.causes if s.score >= STRONG and s.text != cause.text and s.text != did), None)
@@ -212,7 +214,7 @@ def _not_reproduced_first(material: Material) -> list[ItemDraft]:
 
 def _shape_lesson(material: Material) -> list[ItemDraft]:
     story = example(material)
-    shape = next((s for s in material.shapes if s not in VAGUE), None)
+    shape = material.shape
     if shape is None or not story or material.changed_lines > 24:
         return []
     title = f"{f'`{material.symptom}`' if material.symptom else 'Wrong result'}: consider {shape.name}"

@@ -124,8 +124,13 @@ def exchanged(found: tuple[Hunk, ...], path: str) -> tuple[str, str] | None:
     found_swaps = swaps(Hunk(path, tuple(pairs[0][0]), tuple(pairs[0][1])))
     if len(found_swaps) != 1:
         return None
-    old, new = (_joined(tokens) for tokens in found_swaps[0])
-    return (old, new) if max(len(old), len(new)) <= 30 and "`" not in old + new and (old or len(new) > 3) else None
+    old, new = (_joined(tokens).strip(" ,") for tokens in found_swaps[0])
+    if any(
+        text and (not re.search(r"\w", text) or text.endswith("=") or any(text.count(a) != text.count(b) for a, b in ("()", "[]")))
+        for text in (old, new)
+    ):
+        return None
+    return (old, new) if max(len(old), len(new)) <= 30 and "`" not in old + new and (old or len(new) > 3) and old != new else None
 
 
 def _joined(tokens: list[str]) -> str:
@@ -342,7 +347,7 @@ def none_for_false(hunk: Hunk) -> bool:
     )
 
 
-_LENGTH = re.compile(r"\blen\(([\w.\[\]]+)\) *(?:==|!=|>=|<=|>|<) *(?:\d+\b|len\()|\b([\w.]+)\.(?:size|empty)\b")
+_LENGTH = re.compile(r"\blen\(([\w.\[\]]+)\) *(?:==|!=|>=|<=|>|<) *(?:[01]\b|len\()|\b([\w.]+)\.(?:size|empty)\b")
 
 
 def emptiness(hunk: Hunk) -> bool:
