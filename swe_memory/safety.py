@@ -5,6 +5,7 @@ Use in this order: :func:`clean` (a key with an invisible character in it is no 
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -24,10 +25,12 @@ _INVISIBLE_RUN = re.compile(f"[{_INVISIBLE}]+")
 # CSI, OSC/DCS/APC/PM/SOS strings (bounded: an unfinished one must not eat the text), and two-character escapes; 7-bit and 8-bit forms.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{0,4}[0-~]"
 )
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]+")
+_MOST_MARKS = 30
+_MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1},}}")  # marks are among these
 _SPECIAL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff{_INVISIBLE}]")
 
 
@@ -40,7 +43,23 @@ def clean(text: str) -> str:
         text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
         text = _INVISIBLE_RUN.sub("", text)  # first, or they could split an escape in two
         text = _CONTROLS.sub("", _ESCAPES.sub("", text))
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return text if text.isascii() else _few_marks(unicodedata.normalize("NFC", _few_marks(text)))
+
+
+def _few_marks(text: str) -> str:
+    """Of more than 30 combining marks in a row the first 30, as in Unicode's Stream-Safe Text Format (UAX #15): sorting a run of them by their class
+    takes time that grows with the square of its length. No language needs as many.
+    """
+    return _MARKS.sub(_first_marks, text)
+
+
+def _first_marks(run: re.Match[str]) -> str:
+    kept, marks = [], 0
+    for character in run.group():
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        if marks <= _MOST_MARKS:
+            kept.append(character)
+    return "".join(kept)
 
 
 # --- redact ---
@@ -232,7 +251,7 @@ _TOOL_TAG = (
 )
 _SHELL = r"\|\s*(?:sudo\s+)?(?:env\s+)?(?:/\S{0,30}/)?(?:(?:ba|z|da|k|fi)?sh|(?:python|perl|ruby|node)\d?)\b"
 
-# Each alternative is searched in the folded text: lower case, look-alikes replaced, single blanks.
+# Each alternative is searched in the folded text: lower case, look-alikes replaced, white space single.
 _ORDERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "role tag",
@@ -240,9 +259,9 @@ _ORDERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             r"<\s*/?\s*(?:system|assistant|human|developer|sys|system-reminder)\b[^<>\n]{0,80}>",
             r"<\|[a-z_0-9]{2,30}\|>",
             r"\[\s*/?\s*(?:inst|sys)\s*\]|<<\s*/?\s*sys\s*>>|<\s*/?\s*(?:start|end)_of_turn\s*>",
-            r"(?:^|\n)\s*#{1,4}\s*(?:system|human|assistant|instruction)s?\s*:",
-            r"(?:^|\n|[.!?]\s)\s*(?:human|assistant)\s*:(?=\s|$)",
-            r"(?:^|\n)\s*\**(?:system|developer|admin(?:istrator)?)(?: message| prompt| note| override)?\**\s*:\s*"
+            r"(?:^|\n) ?#{1,4}\s*(?:system|human|assistant|instruction)s?\s*:",
+            r"(?:^|\n|[.!?]\s) ?(?:human|assistant)\s*:(?=\s|$)",
+            r"(?:^|\n) ?\**(?:system|developer|admin(?:istrator)?)(?: message| prompt| note| override)?\**\s*:\s*"
             r"(?:you\b|ignore|from now|new\b|override|instruction|stop|important)",
         ),
     ),
@@ -260,7 +279,7 @@ _ORDERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "submit phrase",
         (
             r"complete_task_and_submit|mini_swe_agent_final_output",
-            r"(?:^|\n)\s*[$>`]{0,3}\s*submit\s*`{0,3}\s*(?:$|\n)",
+            r"(?:^|\n) ?[$>`]{0,3} ?submit ?`{0,3} ?(?:$|\n)",
             r"\b(?:run|execute|call|issue|type|enter|invoke|use)\s+(?:the\s+)?(?:[`'\"]submit[`'\"]|submit\s+(?:command|tool|function|action)\b)",
         ),
     ),
@@ -298,6 +317,8 @@ _ORDERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "dangerous command",
         (
             rf"\b(?:curl|wget)\b[^\n|]{{0,300}}{_SHELL}",
+            # Fetched into a file, then run.
+            r"\b(?:curl|wget)\b[^\n|]{0,300}(?:&&|;)\s*(?:chmod \S{1,40} \S{1,100}\s*(?:&&|;)\s*\S|(?:sudo\s+)?(?:/\S{0,30}/)?(?:ba|z|da|k|fi)?sh\b)",
             r"\b(?:bash|sh|zsh|source|eval)\b\s+(?:-c\s+)?[\"']?(?:<\(|\$\(|`)\s*(?:curl|wget)",
             r"\brm\s+(?:-[a-z-]{1,20}\s+){0,4}-[a-z]{0,9}r[a-z]{0,9}\s+(?:-[a-z-]{1,20}\s+){0,4}(?:/|~|\$home)(?:\*|/|\s|$|[`'\"])",
             rf"\bbase64\s+(?:-d|-di|--decode)\b[^\n]{{0,60}}{_SHELL}",
@@ -327,7 +348,7 @@ def hostile(text: str) -> str:
     """Why this text looks like orders to an agent rather than information, or "" where it does not.
 
     Looks for role tags, tool-call markup, the agents' submit phrases, requests to drop earlier instructions, commands that fetch and run code,
-    encoded blobs and our own fence, also behind look-alike letters, invisible characters, spacing and digits for letters. A heuristic: it stops
+    encoded blobs and our own fence, also behind look-alike letters, invisible characters, HTML entities, spacing and digits for letters. A heuristic: it stops
     the known and the careless, not everybody. A text over ``MAX_CHECKED`` characters is refused for its length.
     """
     if len(text) > MAX_CHECKED:
@@ -336,10 +357,15 @@ def hostile(text: str) -> str:
         return "hidden text in tag characters"
     plain = clean(text)
     folded = _fold(plain)
-    for name, pattern in _COMPILED:
-        if match := pattern.search(folded):
-            return f"{name}: {_quote(match.group(0))}"
-    for view in (folded, folded.translate(_LEET)):
+    views = [folded]
+    if "&" in plain:
+        # Twice, for what was escaped twice; cleaned again, for what an entity may stand for.
+        views.append(_fold(clean(html.unescape(html.unescape(plain)))))
+    for view in dict.fromkeys(views):
+        for name, pattern in _COMPILED:
+            if match := pattern.search(view):
+                return f"{name}: {_quote(match.group(0))}"
+    for view in (*views, folded.translate(_LEET)):
         if match := _SQUEEZED.search(re.sub(r"[^a-z]+", "", view)):
             return f"override, disguised: {_quote(match.group(0))}"
     for match in _BASE64.finditer(plain):
@@ -351,12 +377,15 @@ def hostile(text: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Lower case, compatibility forms resolved, accents off, look-alikes replaced, blanks (but not line ends) single."""
+    """Lower case, compatibility forms resolved, accents off, look-alikes replaced; runs of white space are one line end or one blank.
+
+    So no pattern meets a long run of what it may skip, of which it would try every part from every place.
+    """
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in decomposed if not unicodedata.combining(c)).casefold().translate(_LOOKALIKES)
         text = text.replace("’", "'").replace("‹", "<").replace("›", ">")
-    return re.sub(r"[^\S\n]+", " ", text.lower())
+    return re.sub(r" ?\n[ \n]*", "\n", re.sub(r"[^\S\n]+", " ", text.lower()))
 
 
 def _is_encoded(blob: str) -> bool:
