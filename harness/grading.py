@@ -9,6 +9,7 @@ The tests run on this machine through :class:`~harness.environments.local.LocalE
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -20,13 +21,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
 from harness.environments.local import LocalEnvironment
+from harness.files import remove_tree, to_bytes
 from harness.gitcmd import GitError, git
 from harness.instances import Instance
 from harness.workdir import Workdir, workdir_for
@@ -34,6 +36,7 @@ from swe_memory.errors import InfraError
 
 GradeOutcome = Literal["resolved", "unresolved", "empty_patch", "not_applied", "timed_out", "infra"]
 
+_PREFIX = "swe-memory-grade-"
 _LOG_LIMIT = 32_000_000  # bytes of test output that are kept
 _START, _END, _TIMED_OUT = ">>>>> Start Test Output", ">>>>> End Test Output", ">>>>> Tests Timed Out"
 _MARKERS = (">>>>> ", "SWEBENCH_TEST_EXIT_CODE")
@@ -81,12 +84,17 @@ class Grader:
             self._ensure()
 
     def grade(
-        self, instance: Instance, patch: str | None, *, workspace: Path, timeout: float = 300.0, logs: Path | None = None
+        self, instance: Instance, patch: str | None, *, workspace: Path | None = None, timeout: float = 300.0, logs: Path | None = None
     ) -> GradeReport:
         """Grade ``patch`` against the hidden tests of ``instance``.
 
-        ``workspace`` is a folder for the fresh copy, which is removed afterwards; ``timeout`` bounds the tests in seconds. Into ``logs``, where given, go
+        ``workspace`` is a folder for the fresh copy, which is removed afterwards. None, the default, is a new folder of a random name in the system's
+        temporary folder that only this user can enter: the hidden tests then lie nowhere beside the working copy of an agent that is still at work.
+        (One left behind by a kill is removed by the next grader.) ``timeout`` bounds the tests in seconds. Into ``logs``, where given, go
         ``report.json``, ``patch.diff``, ``test_output.txt`` and ``eval.sh``, named as the official harness names them.
+
+        A log that looks like a failure of the machine is believed only where the machine shows it without the patch too, or does not show it again:
+        otherwise code could have itself left out of every rate by printing the right words.
         """
         began = time.monotonic()
         iid = instance.issue.id
@@ -94,13 +102,11 @@ class Grader:
             done = GradeReport(iid, "empty_patch", _report(iid, patch), "the agent submitted no change")
             return _keep(done, patch, logs, began)
         flags = _flags(instance, patch)
-        workspace.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="grade-", dir=workspace))
-        try:
-            done = self._grade(instance, patch, folder, timeout)
-        except (InfraError, OSError) as error:
-            done = GradeReport(iid, "infra", _report(iid, patch, infra=True), str(error))
-        finally:
+        with _private_folder(workspace) as folder:
+            try:
+                done = self._grade(instance, patch, folder, timeout)
+            except (InfraError, OSError) as error:
+                done = GradeReport(iid, "infra", _report(iid, patch, infra=True), str(error))
             output = folder / "test_output.txt"
             if logs is not None:
                 logs.mkdir(parents=True, exist_ok=True)
@@ -108,21 +114,35 @@ class Grader:
                     if (folder / name).is_file():
                         shutil.copyfile(folder / name, logs / name)
             text = output.read_text(encoding="utf-8") if output.is_file() else ""
-            shutil.rmtree(folder, ignore_errors=True)
         if text.count(_START) > 1 or text.count(_END) > 1:
             flags = (*flags, "a marker of the grader came twice in the test output")
         done = GradeReport(done.instance_id, done.outcome, done.report, done.reason, flags)
         return _keep(done, patch, logs, began)
 
     def _grade(self, instance: Instance, patch: str, folder: Path, timeout: float) -> GradeReport:
+        done = self._once(instance, patch, folder, timeout)
+        if done.outcome != "infra":
+            return done
+        control = folder / "control"
+        control.mkdir()
+        if self._once(instance, None, control, timeout).outcome == "infra" or not remove_tree(folder / "repo"):
+            return done
+        again = self._once(instance, patch, folder, timeout)
+        if again.outcome != "infra":
+            return again
+        reason = "with this patch, and only with it, the tests end as on a machine that failed"
+        iid = instance.issue.id
+        return GradeReport(iid, "unresolved", {iid: {**again.report[iid], "infra_failure": False}}, reason)
+
+    def _once(self, instance: Instance, patch: str | None, folder: Path, timeout: float) -> GradeReport:
+        """One run of the tests in ``folder``; without a patch where that is None. "infra" where the log looks like that."""
         iid = instance.issue.id
         workdir = workdir_for(instance, folder / "repo")
-        refused = _apply(workdir, patch, folder)
-        if refused:
+        if patch is not None and (refused := _apply(workdir, patch, folder)):
             return GradeReport(iid, "not_applied", _report(iid, patch), f"the patch does not apply: {refused}")
         script = folder / "eval.sh"
         script.write_text(self._ask({"op": "script", "row": dict(instance.grading.row)})["script"], encoding="utf-8")
-        with LocalEnvironment(workdir.path, timeout=timeout, output_limit=_LOG_LIMIT) as environment:
+        with LocalEnvironment(workdir.path, timeout=timeout, output_limit=_LOG_LIMIT, parent=folder) as environment:
             execution = environment.execute(f"bash {_quoted(script)}", timeout=timeout)
         log = folder / "test_output.txt"
         text = execution.output.encode("utf-8", errors="replace").decode("utf-8")
@@ -131,14 +151,19 @@ class Grader:
         log.write_text(text, encoding="utf-8", newline="")
         if execution.timed_out:
             return GradeReport(iid, "timed_out", _report(iid, patch, applied=True), f"the tests did not end within {timeout:.0f} s")
-        report = self._ask({"op": "report", "row": dict(instance.grading.row), "patch": patch, "log": str(log)})["report"]
+        try:
+            request = {"op": "report", "row": dict(instance.grading.row), "patch": patch or "", "log": str(log)}
+            report = self._ask(request)["report"]
+        except InfraError as error:
+            return GradeReport(iid, "infra", _report(iid, patch, applied=True, infra=True), str(error))
         if report[iid]["infra_failure"]:
             return GradeReport(iid, "infra", report, f"the tests could not run: {report[iid].get('infra_failure_reason', 'unknown')}")
         if report[iid]["resolved"]:
             return GradeReport(iid, "resolved", report, "all hidden tests pass")
         status = report[iid].get("tests_status")
         if status is None and re.search(r"^\S*python\S*: No module named pytest\s*$", text, re.MULTILINE):
-            raise InfraError("pytest is not installed for this interpreter", 'Install the extra: pip install "swe-memory[harness]".')
+            reason = 'pytest is not installed for this interpreter\n  Install the extra: pip install "swe-memory[harness]".'
+            return GradeReport(iid, "infra", _report(iid, patch, applied=True, infra=True), reason)
         if status is None:
             return GradeReport(iid, "unresolved", report, "the test run left no results that can be read")
         failed = {kind: len(status[kind]["failure"]) for kind in ("FAIL_TO_PASS", "PASS_TO_PASS")}
@@ -222,10 +247,50 @@ class Grader:
         self.close()
 
 
-def grade(instance: Instance, patch: str | None, *, workspace: Path, timeout: float = 300.0, logs: Path | None = None) -> GradeReport:
+def grade(
+    instance: Instance, patch: str | None, *, workspace: Path | None = None, timeout: float = 300.0, logs: Path | None = None
+) -> GradeReport:
     """Grade one patch with a :class:`Grader` of its own; use a Grader to grade many."""
     with Grader() as grader:
         return grader.grade(instance, patch, workspace=workspace, timeout=timeout, logs=logs)
+
+
+@contextlib.contextmanager
+def _private_folder(parent: Path | None) -> Iterator[Path]:
+    """A new folder that only this user can enter, removed afterwards. Held with a lock, so that one that a kill left behind can be told and removed."""
+    if parent is not None:
+        parent.mkdir(parents=True, exist_ok=True)
+    else:
+        _remove_abandoned(Path(tempfile.gettempdir()))
+    folder, handle = _locked_folder(parent)
+    try:
+        yield folder
+    finally:
+        os.close(handle)
+        remove_tree(folder)
+
+
+def _locked_folder(parent: Path | None) -> tuple[Path, int]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        with contextlib.suppress(FileNotFoundError):
+            handle = os.open(folder, os.O_RDONLY)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if folder.exists():  # else another grader took it for abandoned before it was locked
+                return folder, handle
+            os.close(handle)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    for folder in sorted(parent.glob(f"{_PREFIX}*")):
+        # Somebody else's, or just gone, or held by a grader at work.
+        with contextlib.suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_tree(folder)
+            finally:
+                os.close(handle)
 
 
 def _quoted(path: Path) -> str:
@@ -250,7 +315,7 @@ def _report(iid: str, patch: str | None, *, applied: bool = False, infra: bool =
 def _keep(done: GradeReport, patch: str | None, logs: Path | None, began: float) -> GradeReport:
     if logs is not None:
         logs.mkdir(parents=True, exist_ok=True)
-        (logs / "patch.diff").write_text(patch or "", encoding="utf-8", errors="surrogateescape", newline="")
+        (logs / "patch.diff").write_bytes(to_bytes(patch or ""))
         (logs / "report.json").write_text(json.dumps(done.report, indent=4) + "\n", encoding="utf-8")
     return GradeReport(done.instance_id, done.outcome, done.report, done.reason, done.flags, time.monotonic() - began)
 
@@ -258,7 +323,7 @@ def _keep(done: GradeReport, patch: str | None, logs: Path | None, began: float)
 def _apply(workdir: Workdir, patch: str, folder: Path) -> str:
     """Apply ``patch`` in the ways that the official harness tries, strictest first; "" or why none of them worked."""
     file = folder / "patch.diff"
-    file.write_text(patch, encoding="utf-8", errors="surrogateescape", newline="")
+    file.write_bytes(to_bytes(patch))
     reasons: list[str] = []
     for options in ([], ["--3way"]):
         try:
@@ -272,9 +337,10 @@ def _apply(workdir: Workdir, patch: str, folder: Path) -> str:
     odd = re.search(r"^(?:---|\+\+\+|rename to|copy to) (?:/(?!dev/null)|\S*\.\./|\S*\.git/)", patch, re.MULTILINE)
     if odd is None and shutil.which("patch") is not None:
         command = ["patch", "--batch", "--forward", "--fuzz=5", "-p1", "--input", str(file.resolve())]
-        done = subprocess.run(command, cwd=workdir.path, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
-        if done.returncode == 0:
-            return ""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(command, cwd=workdir.path, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+            if done.returncode == 0:
+                return ""
     return reasons[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
 import signal
@@ -228,3 +229,45 @@ def test_words_about_an_outcome_quote_no_hidden_test(instance: Instance, grader:
     for name in (*instance.grading.fail_to_pass, *instance.grading.pass_to_pass):
         assert name not in words
         assert name.split("::")[-1] not in words
+
+
+LIES = {
+    "a machine without memory": ">>>>> Tests Errored\\nKilled\\n",
+    "a machine without a network": ">>>>> Patch Apply Failed\\nCould not resolve host: example.invalid\\n",
+    "an interpreter without pytest": ">>>>> Tests Errored\\n/usr/bin/python: No module named pytest\\n",
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
+def test_code_that_pretends_a_failure_of_the_machine_is_unresolved(instance: Instance, grader: Grader, tmp_path: Path, lie: str) -> None:
+    code = f"import os\nos.write(1, b'{lie}')\nos._exit(1)\n"
+    patch = edited(instance, tmp_path, tabular__table=code, conftest=code)
+    done = grader.grade(instance, patch, workspace=tmp_path / "w")
+    assert (done.outcome, done.report[IID]["infra_failure"]) == ("unresolved", False), done.reason
+    assert list((tmp_path / "w").iterdir()) == []
+
+
+@pytest.mark.parametrize("odd", ["\ud800", "\udcff", "\x00", "\U0010ffff"])
+def test_no_character_in_a_patch_stops_the_grader(instance: Instance, grader: Grader, tmp_path: Path, odd: str) -> None:
+    patch = f"diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+{odd}\n"
+    done = grader.grade(instance, patch, workspace=tmp_path / "w", logs=tmp_path / "logs")
+    assert done.outcome in ("unresolved", "not_applied") and (tmp_path / "logs" / "patch.diff").stat().st_size > 70
+
+
+def test_hidden_tests_are_graded_in_a_private_place_that_is_removed_even_after_a_kill(
+    instance: Instance, grader: Grader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "swe-memory-grade-abandoned").mkdir()
+    (tmp_path / "swe-memory-grade-abandoned" / "eval.sh").touch()
+    held = tmp_path / "swe-memory-grade-held"
+    held.mkdir()
+    handle = os.open(held, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    looking = with_script(instance, f"stat -c 'place %a %n' {tmp_path}/swe-memory-grade-*")
+    grader.grade(looking, instance.grading.patch, logs=tmp_path / "logs")
+    os.close(handle)
+    output = (tmp_path / "logs" / "test_output.txt").read_text(encoding="utf-8")
+    places = [line.split() for line in output.splitlines() if line.startswith("place ")]
+    assert len(places) == 2 and [mode for _, mode, name in places if "held" not in name] == ["700"]
+    assert sorted(path.name for path in tmp_path.glob("swe-memory-*")) == [held.name]
