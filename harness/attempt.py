@@ -9,8 +9,10 @@ import hashlib
 import json
 import math
 import shutil
+import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,20 +20,22 @@ from typing import TYPE_CHECKING, Any
 
 from harness.agents import Agent, Limits
 from harness.events import AttemptState, Journal, write_file
-from swe_memory.errors import InfraError, SweMemoryError
+from harness.files import remove_tree, to_bytes
+from swe_memory.errors import InfraError, SweMemoryError, TrajectoryError
 from swe_memory.records import Action, Issue, Judge, Recall, Trajectory, Verdict
 
 if TYPE_CHECKING:
     from harness.environments import Environment, Execution
     from harness.grading import Grader
     from harness.instances import Instance
+    from harness.workdir import Workdir
     from swe_memory.bank import MemoryBank
 
 SYSTEM = "You fix one issue in a git repository by bash commands, one a turn."
 TESTBED = "/testbed"
 """How the working copy's path is written in a recorded trajectory: the real one differs from run to run and says nothing."""
 
-
+_LONGEST_TRACEBACK = 8_000  # characters
 _predictions = threading.Lock()
 
 
@@ -98,7 +102,8 @@ def run_attempt(setting: Setting, instance: Instance, state: AttemptState | None
     """Do what is left to do of one attempt: run, grade, learn.
 
     ``state`` is what the journal knows of it. An attempt that was started and not finished is run again from the start. Raises InfraError where the
-    machine failed (written down as ``failed``); nothing is judged or learned then.
+    machine failed (written down as ``failed``); nothing is judged or learned then. An error that nobody foresaw counts as one, with its traceback
+    in the journal: it must not end a run of days. What is wrong with the whole run (its bank, its journal, its settings) still ends it.
     """
     where = {"arm": setting.arm, "stream": setting.stream, "issue": instance.issue.id}
     try:
@@ -115,10 +120,16 @@ def run_attempt(setting: Setting, instance: Instance, state: AttemptState | None
         recalled = str((recall_record(recall) or {}).get("title") or "")
         calls, status = int(finished["calls"]), str(finished["exit_status"])
         return Outcome(setting.arm, instance.issue.id, bool(graded["resolved"]), calls, status, recalled)
-    except (InfraError, OSError) as error:
-        setting.journal.append("failed", **where, reason=str(error))
+    except Exception as error:
+        told: dict[str, str] = {}
+        if isinstance(error, SweMemoryError) and not isinstance(error, InfraError | TrajectoryError):
+            raise
+        if not isinstance(error, SweMemoryError | OSError):
+            told["traceback"] = "".join(traceback.format_exception(error))[-_LONGEST_TRACEBACK:]
+        reason = f"{type(error).__name__}: {error}" if told else str(error)
+        setting.journal.append("failed", **where, reason=reason, **told)
         raise InfraError(
-            f"{instance.issue.id} ({setting.arm}): {error}", "It was not judged and not learned from; --resume tries it again."
+            f"{instance.issue.id} ({setting.arm}): {reason}", "It was not judged and not learned from; --resume tries it again."
         ) from error
 
 
@@ -131,18 +142,25 @@ def _run(setting: Setting, instance: Instance, recall: Recall | None, where: dic
     setting.journal.append("started", **where, recall=recall_record(recall))
     began = time.monotonic()
     place = setting.scratch / f"{setting.arm}-{setting.stream}-{issue.id}"
-    shutil.rmtree(place, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
+    if not remove_tree(place):  # an earlier try left what cannot be removed (a mount, an immutable file)
+        place = Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent))
     try:
         workdir = workdir_for(instance, place / "repo")
-        with LocalEnvironment(workdir.path, timeout=setting.limits.command_seconds, variables=setting.variables) as environment:
+        with LocalEnvironment(
+            workdir.path, timeout=setting.limits.command_seconds, variables=setting.variables, parent=setting.scratch
+        ) as environment:
             trajectory = _guarded(setting, issue, Stoppable(environment, setting.halt), memory)
+        if trajectory.patch is None:
+            trajectory = _collected(trajectory, workdir)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
     trajectory = replace(trajectory, issue_id=issue.id, steps=_without_path(trajectory, place / "repo"))
     document = trajectory_document(trajectory, memory, {**where, "recall": recall_record(recall)}, setting.limits)
     write_file(trajectory_path(setting.folder, issue.id), json.dumps(document, indent=1) + "\n")
-    add_prediction(setting.folder, issue.id, setting.agent.name, setting.arm, trajectory.patch or "")
+    # What is graded is the patch as it is read back: a reader drops what no patch can hold (a NUL, half a surrogate pair, text that is no diff).
+    patch = read_trajectory(setting.folder, issue.id).patch or ""
+    add_prediction(setting.folder, issue.id, setting.agent.name, setting.arm, patch)
     return setting.journal.append(
         "finished",
         **where,
@@ -150,7 +168,7 @@ def _run(setting: Setting, instance: Instance, recall: Recall | None, where: dic
         calls=trajectory.calls,
         actions=trajectory.actions,
         cost=trajectory.cost,
-        patch_sha256=_sha(trajectory.patch),
+        patch_sha256=_sha(patch),
         seconds=round(time.monotonic() - began, 3),
     )
 
@@ -165,8 +183,18 @@ def _guarded(setting: Setting, issue: Issue, environment: Environment, memory: s
         return Trajectory((), f"AgentError: {type(error).__name__}: {error}"[:200], "", issue.id, issue.text, agent=setting.agent.name)
 
 
+def _collected(trajectory: Trajectory, workdir: Workdir) -> Trajectory:
+    """With the patch that the agent left to be collected; where none can be taken, that is how its attempt ended."""
+    from harness.workdir import PatchRefused
+
+    try:
+        return replace(trajectory, patch=workdir.patch())
+    except PatchRefused as error:
+        return replace(trajectory, patch="", exit_status=error.status)
+
+
 def _sha(patch: str | None) -> str:
-    return hashlib.sha256((patch or "").encode(errors="surrogateescape")).hexdigest()
+    return hashlib.sha256(to_bytes(patch or "")).hexdigest()
 
 
 def _without_path(trajectory: Trajectory, path: Path) -> tuple[Any, ...]:
@@ -188,7 +216,7 @@ def _grade(setting: Setting, instance: Instance, finished: Mapping[str, Any], wh
         raise SweMemoryError(what, "It was changed after the attempt. Restore it, or start a new run.")
     logs = setting.folder / "logs" / instance.issue.id
     shutil.rmtree(logs, ignore_errors=True)
-    grade = setting.grader.grade(instance, trajectory.patch, workspace=setting.scratch / "grading", timeout=setting.test_seconds, logs=logs)
+    grade = setting.grader.grade(instance, trajectory.patch, timeout=setting.test_seconds, logs=logs)
     if grade.outcome == "infra":
         raise InfraError(grade.reason)
     if setting.judge is None:

@@ -16,7 +16,7 @@ from harness.compare_text import render
 from harness.dataset import MINIBENCH, Dataset, load_dataset
 from harness.events import RunState, read_state, write_file
 from harness.plan import Experiment, check_arms, ordered
-from harness.scheduler import Run, Settings, freeze, locked, make_experiment, read_experiment
+from harness.scheduler import Run, Settings, complete, freeze, locked, make_experiment, read_experiment
 from swe_memory.errors import SweMemoryError, UsageError
 from swe_memory.progress import Progress
 
@@ -88,8 +88,9 @@ def _kept(frozen: Experiment | None) -> dict[str, Any]:
 
 def carry_out(out: Path, experiment: Experiment, dataset: Dataset, settings: Settings) -> RunState:
     """Do the work of a locked, frozen run folder, with progress on standard error."""
-    total = len(experiment.arms) * len(experiment.instances)
-    left = total - sum(state.done for state in read_state(out / "events.jsonl").attempts.values())
+    known = read_state(out / "events.jsonl").attempts
+    planned = [(stream, known.get((stream.arm, stream.name, issue))) for stream in experiment.streams() for issue in stream.instances]
+    total, left = len(planned), sum(not complete(stream, state) for stream, state in planned)
     if left < total:
         click.echo(f"{total - left} of {total} attempts are done already", err=True)
     with Progress("attempts", left) as progress:

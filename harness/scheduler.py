@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import shutil
 import signal
 import tempfile
 import threading
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from harness.agents import Limits, make_agent
 from harness.attempt import Halted, Outcome, Setting, run_attempt
 from harness.events import AttemptState, Journal, RunState, read_state, write_file
+from harness.files import remove_tree
 from harness.plan import Experiment, Stream
 from swe_memory.errors import InfraError, UsageError
 
@@ -134,8 +134,8 @@ class Run:
         from harness.grading import Grader
 
         before = read_state(self.folder / "events.jsonl")
-        shutil.rmtree(self._scratch, ignore_errors=True)
-        self._scratch.mkdir(parents=True)
+        remove_tree(self._scratch)
+        self._scratch.mkdir(parents=True, exist_ok=True)
         units = self._units(before)
         try:
             with Journal(self.folder / "events.jsonl") as journal, Grader() as grader:
@@ -145,7 +145,7 @@ class Run:
                 ]
                 interrupted = self._wait(threads, on_interrupt)
         finally:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            remove_tree(self._scratch)
         if interrupted:
             raise KeyboardInterrupt
         if self._errors:

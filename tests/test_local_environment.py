@@ -170,6 +170,31 @@ def test_long_and_odd_commands_run(environment: LocalEnvironment) -> None:
     assert environment.execute("no-such-program").returncode == 127
 
 
+@pytest.mark.parametrize(
+    ("odd", "printed"),
+    [("\ud800", "\ufffd"), ("\udfff", "\ufffd"), ("\udcff", "\ufffd"), ("\udcc3\udcbc", "ü"), ("\U0010ffff", "\U0010ffff")],
+)
+@pytest.mark.parametrize("length", [1, 200_000])
+def test_every_character_may_stand_in_a_command(environment: LocalEnvironment, odd: str, printed: str, length: int) -> None:
+    assert environment.execute(f"echo '{odd}' # {'x' * length}").output == f"{printed}\n"
+
+
+def test_a_long_command_after_everything_was_removed_is_an_outcome_not_a_crash(environment: LocalEnvironment) -> None:
+    environment.execute("rm -rf $(dirname $HOME)")
+    execution = environment.execute("echo " + "x" * 200_000)
+    assert execution.returncode == 127 and "cannot keep the command" in execution.output
+
+
+def test_what_it_makes_lies_under_the_folder_that_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    environment = LocalEnvironment(tmp_path, parent=tmp_path / "scratch")
+    places = environment.execute("echo $HOME; echo $TMPDIR; command -v python").output.split()
+    assert len(places) == 3 and all(Path(place).is_relative_to(tmp_path / "scratch") for place in places)
+    environment.execute("mkdir -p $HOME/a/b; chmod 000 $HOME/a")
+    environment.close()
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
 def test_a_working_directory_that_is_gone_is_an_outcome_not_a_crash(environment: LocalEnvironment) -> None:
     environment.execute("rm -rf $PWD")
     execution = environment.execute("echo here")

@@ -21,8 +21,10 @@ from harness.agents import Limits
 from harness.attempt import Halted, Outcome, Stoppable, read_trajectory, trajectory_document
 from harness.cli import run
 from harness.dataset import load_dataset
+from harness.environments import Environment
 from harness.environments.local import LocalEnvironment
 from harness.events import read_events, read_state
+from harness.grading import Grader
 from harness.plan import Experiment, ordered
 from harness.running import plan_experiment
 from harness.scheduler import Run, Settings, freeze, locked, scratch_folder
@@ -252,6 +254,112 @@ def test_an_agent_that_crashes_has_failed_its_attempt_only(
     arm = json.loads(result.stdout)["arms"][0]
     assert result.exit_code == 0 and (arm["graded"], arm["resolved"]) == (1, 0)
     assert list(arm["exit_statuses"]) == ["AgentError: RecursionError: too deep"]
+
+
+class Scripted:
+    """An agent that runs one command and submits what it is told to; None leaves the patch to be collected."""
+
+    name = "repair"
+
+    def __init__(self, command: str = "true", patch: str | None = None, error: Exception | None = None) -> None:
+        self.command, self.patch, self.error = command, patch, error
+
+    def run(self, issue: Issue, environment: Environment, memory: str, limits: Limits) -> Trajectory:
+        done = environment.execute(self.command)
+        if self.error:
+            raise self.error
+        steps = (Step("I act.", (Action(self.command, done.output, done.returncode),)),)
+        return Trajectory(steps, "Submitted", self.patch, issue.id, "task", "mini-swe-agent-1.1", "none", self.name, 1, 0.0)
+
+
+def scripted(bench: tuple[Path, Path], out: Path, monkeypatch: pytest.MonkeyPatch, agent: Scripted, arm: str = "none") -> Result:
+    monkeypatch.setattr("harness.scheduler.make_agent", lambda _: agent)
+    return invoke(bench, out, "--arm", arm, "--instance", "acme__shop-1", "--json")
+
+
+FIX = "sed -i 's/points > limit/points >= limit/' shop/marks.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "resolved"),
+    [
+        (FIX, "Submitted", 1),
+        (f"{FIX}; rm -rf .git conftest.py; mkfifo conftest.py; mkdir d; chmod 000 d", "Submitted", 1),
+        ("P=$PWD; cd ..; mv $P aside; ln -s / $P", "WorkdirReplaced", 0),
+        ("rm -rf $PWD $(dirname $HOME)", "WorkdirReplaced", 0),
+        ("head -c 30000000 /dev/zero > zeros", "PatchTooLarge", 0),
+    ],
+)
+def test_a_patch_that_is_left_to_be_collected_and_how_an_agent_can_spoil_it(
+    bench: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, status: str, resolved: int
+) -> None:
+    result = scripted(bench, tmp_path / "out", monkeypatch, Scripted(command))
+    arm = json.loads(result.stdout)["arms"][0]
+    assert (result.exit_code, arm["graded"], arm["resolved"], arm["infra"]) == (0, 1, resolved, [])
+    assert arm["exit_statuses"] == {status: 1} and not scratch_folder(tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "patch",
+    ["\ud800", "\udcff\x00", "hello", "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+\ud800\x00\n"],
+)
+def test_no_patch_and_no_command_of_an_agent_ends_the_run(
+    bench: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patch: str
+) -> None:
+    for arm in ("none", "reasoningbank"):
+        result = scripted(bench, tmp_path / arm, monkeypatch, Scripted("echo \ud800 '\udcff'", patch), arm)
+        told = json.loads(result.stdout)["arms"][0]
+        assert (result.exit_code, told["graded"], told["resolved"], told["infra"]) == (0, 1, 0, [])
+
+
+def test_an_error_that_nobody_foresaw_ends_its_attempt_only_and_leaves_its_traceback(
+    bench: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.scheduler.RETRIES", ())
+    monkeypatch.setattr("harness.running.Settings", lambda workers: Settings(workers, retries=()))
+    folders = iter(["an unforeseen folder"])
+    real = Grader.grade
+
+    def grade(self: Grader, *given: Any, **more: Any) -> Any:
+        for folder in folders:
+            raise KeyError(folder)
+        return real(self, *given, **more)
+
+    monkeypatch.setattr(Grader, "grade", grade)
+    out = tmp_path / "out"
+    result = invoke(bench, out, "--arm", "none", "--json", "--workers", "1")
+    arm = json.loads(result.stdout)["arms"][0]
+    assert result.exit_code == 1 and (arm["graded"], arm["infra"]) == (2, ["acme__shop-1"])
+    failed = next(event for event in read_events(out / "events.jsonl")[0] if event["event"] == "failed")
+    assert "Traceback" in failed["traceback"] and "an unforeseen folder" in failed["reason"]
+    assert invoke(bench, out, "--resume").exit_code == 0
+
+
+def test_what_is_graded_and_not_learned_counts_as_left_on_resume(
+    bench: tuple[Path, Path], finished: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    out = tmp_path / "whole"
+    shutil.copytree(finished[0], out)
+    journal = out / "events.jsonl"
+    lines = [line for line in journal.read_text().splitlines(keepends=True) if json.loads(line)["event"] != "learned"]
+    journal.write_text("".join(lines))
+    result = invoke(bench, out, "--resume")
+    assert result.exit_code == 0 and "3 of 6 attempts are done already" in result.output and "4/3" not in result.output
+
+
+def test_what_a_kill_leaves_of_an_attempt_lies_where_resume_removes_it(bench: tuple[Path, Path], tmp_path: Path) -> None:
+    out, temporary = tmp_path / "out", tmp_path / "tmp"
+    temporary.mkdir()
+    command = [sys.executable, "-c", RUNNER, "run", *arguments(bench, out, "--workers", "1", "--arm", "none")]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True, env={**os.environ, "TMPDIR": str(temporary)})
+    wait_until(process, lambda: any(temporary.glob("swe-memory-run-*/env-*")))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    left = [path.name for path in temporary.iterdir() if not path.name.startswith(("swe-memory-run-", "swe-memory-grade-"))]
+    assert left == [] and any(temporary.iterdir())
+    command = [sys.executable, "-c", RUNNER, "run", *arguments(bench, out, "--resume", "--workers", "1", "--arm", "none")]
+    done = subprocess.run(command, capture_output=True, env={**os.environ, "TMPDIR": str(temporary)}, check=False)
+    assert done.returncode == 0 and list(temporary.iterdir()) == []
 
 
 def test_a_halted_attempt_stops_at_its_next_command_and_no_agent_can_take_that_for_an_error(tmp_path: Path) -> None:

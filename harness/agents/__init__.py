@@ -48,6 +48,8 @@ class Agent(Protocol):
     def run(self, issue: Issue, environment: Environment, memory: str, limits: Limits) -> Trajectory:
         """Try to resolve ``issue`` by commands in ``environment``; ``memory`` is the recalled prompt text, "" for none.
 
+        A patch of None in the trajectory means: what it changed in the working copy is to be collected.
+
         Running out of calls or time is an outcome and is said in the trajectory's exit status. Raises InfraError where the environment broke.
         """
         ...

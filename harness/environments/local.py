@@ -13,7 +13,6 @@ import os
 import secrets
 import select
 import shlex
-import shutil
 import signal
 import stat
 import subprocess
@@ -26,6 +25,7 @@ from types import TracebackType
 
 from harness.environments import Execution
 from harness.environments.bounded import BoundedOutput
+from harness.files import remove_tree, to_bytes
 
 TIMED_OUT = 124  # as timeout(1) reports it
 _COOKIE = "SWE_MEMORY_ENVIRONMENT"
@@ -38,12 +38,19 @@ class LocalEnvironment:
     """``bash -c COMMAND`` in ``workdir``, as :class:`harness.environments.Environment` asks.
 
     ``timeout`` is the limit in seconds of a command that brings none; ``output_limit`` the bytes of output that are kept (the first and the last half,
-    with a marker between them); ``variables`` are added to the environment. ``python`` and ``python3`` are the running interpreter. Background
+    with a marker between them); ``variables`` are added to the environment; ``parent`` is the folder for HOME and TMPDIR (None for
+    the system's temporary folder), named where somebody has to clean up after a kill. ``python`` and ``python3`` are the running interpreter. Background
     children live until :meth:`close`; those of a command that timed out end with it.
     """
 
     def __init__(
-        self, workdir: Path, *, timeout: float = 60.0, output_limit: int = 200_000, variables: Mapping[str, str] | None = None
+        self,
+        workdir: Path,
+        *,
+        timeout: float = 60.0,
+        output_limit: int = 200_000,
+        variables: Mapping[str, str] | None = None,
+        parent: Path | None = None,
     ) -> None:
         self.workdir = workdir
         self._timeout = timeout
@@ -51,7 +58,7 @@ class LocalEnvironment:
         self._cookie = secrets.token_hex(16)
         self._commands = 0
         self._groups: set[int] = set()
-        self._scratch = Path(tempfile.mkdtemp(prefix="swe-memory-env-"))
+        self._scratch = Path(tempfile.mkdtemp(prefix="env-" if parent else "swe-memory-env-", dir=parent))
         for name in ("home", "tmp", "bin"):
             (self._scratch / name).mkdir()
         for name in ("python", "python3"):
@@ -89,15 +96,15 @@ class LocalEnvironment:
         limit = self._timeout if timeout is None else timeout
         if "\0" in command:
             return Execution("bash: a command cannot hold a NUL character\n", 126)
-        encoded = command.encode("utf-8", errors="surrogateescape")
-        arguments = ["bash", "-c", os.fsdecode(encoded)]
-        if len(encoded) > _LONGEST_ARGUMENT:
-            script = self._scratch / "command.sh"
-            script.write_bytes(encoded)
-            arguments = ["bash", str(script)]
+        encoded = to_bytes(command)
+        arguments = [b"bash", b"-c", encoded]
         self._commands += 1
         cookie = f"{self._cookie}-{self._commands}"
         try:
+            if len(encoded) > _LONGEST_ARGUMENT:
+                script = self._scratch / "command.sh"
+                script.write_bytes(encoded)
+                arguments = [b"bash", os.fsencode(script)]
             process = subprocess.Popen(
                 arguments,
                 cwd=self.workdir,
@@ -108,7 +115,12 @@ class LocalEnvironment:
                 start_new_session=True,
             )
         except OSError as error:
-            return Execution(f"bash: cannot start in the working directory: {error.strerror}\n", 127)
+            what = (
+                "cannot start in the working directory"
+                if error.filename != str(self._scratch / "command.sh")
+                else "cannot keep the command"
+            )
+            return Execution(f"bash: {what}: {error.strerror}\n", 127)
         self._groups.add(process.pid)
         try:
             return self._follow(process, time.monotonic() + limit, cookie)
@@ -186,7 +198,7 @@ class LocalEnvironment:
         self._groups.clear()
         for pid in self._marked(self._cookie):
             _kill(pid, signal.SIGKILL)
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        remove_tree(self._scratch)
 
     def __enter__(self) -> LocalEnvironment:
         return self
