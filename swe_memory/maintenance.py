@@ -10,7 +10,7 @@ from swe_memory.errors import BankError, UsageError
 from swe_memory.intake import MAX_CONTENT, MAX_DESCRIPTION, Ready, embed, name, tidy, tidy_item
 from swe_memory.records import MemoryItem
 from swe_memory.store import LEARNING, UNDOABLE, Batch, GenerationChanged, Identity, Kind, NewItem, Store, taken_back
-from swe_memory.store.upkeep import OptimizeReport, Orphan, orphans
+from swe_memory.store.upkeep import OptimizeReport, Orphan, orphans, row_tables
 from swe_memory.store.upkeep import optimize as optimize_store
 from swe_memory.store.workspace import Vectors, Workspace, identity_of
 
@@ -56,11 +56,19 @@ class UndoReport:
 
 
 def check(store: Store) -> CheckReport:
-    """Compare the log with the rows. Reads everything, changes nothing."""
+    """Compare the log with the rows. Reads everything, changes nothing. Rows that cannot be read any more are a problem like others."""
+    with store.tables.salvaging() as unreadable:
+        for table in row_tables(store):
+            store.tables.read_all(table)
+        return _check(store, unreadable)
+
+
+def _check(store: Store, unreadable: Mapping[str, int]) -> CheckReport:
     left = orphans(store)
     state = store.state()
-    problems: list[str] = []
-    notes = [
+    problems = [f"the table {name} is damaged: {count or 'all'} rows cannot be read" for name, count in sorted(unreadable.items())]
+    advice = ["`swe-memory bank export` writes what can be read, to import into a new bank"] if problems else []
+    notes = advice + [
         f"{o.rows} rows in {o.table} of transaction {o.txn[:12]} (written {o.at}) were never committed: a write was cut short, or is going on"
         for o in left
     ]

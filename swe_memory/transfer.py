@@ -35,12 +35,13 @@ _MAX_NAMES = 200
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """How many lines of each kind were written."""
+    """How many lines of each kind were written. ``unreadable`` says what a damaged bank could not give."""
 
     experiences: int
     items: int
     uses: int
     bank_version: int
+    unreadable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +125,30 @@ def export(store: Store, path: Path) -> ExportReport:
             f"cannot export to {path}: {getattr(error, 'strerror', error)}", "Check that the folder is there and that you may write to it."
         ) from error
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as out:
+        with (
+            store.tables.salvaging() as unreadable,
+            os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as out,
+        ):
             for number, line in enumerate(lines(store, version)):
                 out.write(line + "\n")
                 if number:
                     counts[json.loads(line)["type"]] += 1
             out.flush()
             os.fsync(out.fileno())
+        lost = tuple(f"{count or 'all'} rows of {table}" for table, count in sorted(unreadable.items()))
+        if lost and not counts["experience"]:
+            raise BankError(f"nothing of {store.tables.uri} can be exported: {', '.join(lost)} cannot be read", "Use a backup of the bank.")
+        if lost and path.exists():
+            raise BankError(
+                f"the bank is damaged ({', '.join(lost)} cannot be read), and {path} may be an export of it when it was not",
+                "Export it to a new file, and import both into a new bank.",
+            )
         Path(temporary).replace(path)
     except OSError as error:
         raise BankError(f"cannot export to {path}: {error.strerror}", "The export is incomplete and was removed.") from error
     finally:
         Path(temporary).unlink(missing_ok=True)
-    return ExportReport(counts["experience"], counts["item"], counts["use"], version)
+    return ExportReport(counts["experience"], counts["item"], counts["use"], version, lost)
 
 
 @dataclass(slots=True)

@@ -350,6 +350,76 @@ def test_two_processes_that_bring_back_the_same_row_bring_back_one(tmp_path: Pat
         assert bank.check().ok and shown(bank) == before
 
 
+def _damage(bank: Path, table: str, how: str) -> None:
+    """Damage the file of the first rows of a table."""
+    file = min((bank / f"{table}.lance" / "data").iterdir(), key=lambda f: f.stat().st_mtime_ns)
+    content = file.read_bytes()
+    if how == "gone":
+        file.unlink()
+    else:
+        file.write_bytes({"cut": content[: len(content) // 2], "zeroed": bytes(len(content)), "emptied": b""}[how])
+
+
+@pytest.mark.parametrize("how", ["cut", "zeroed", "emptied", "gone"])
+@pytest.mark.parametrize("table", ["experiences", "items", "uses"])
+def test_a_damaged_data_file_is_a_problem_and_the_rest_can_be_exported(tmp_path: Path, table: str, how: str) -> None:
+    with opened(tmp_path / "bank") as bank:
+        for n in range(4):
+            one = attempt(n)
+            bank.learn(one.issue, one.trajectory, one.verdict, extractor=NoteTaker(), recall=bank.recall(QUERY) if n else None)
+        bank.export(tmp_path / "sound.jsonl")
+        before = (tmp_path / "sound.jsonl").read_bytes()
+    _damage(tmp_path / "bank", table, how)
+    with opened(tmp_path / "bank", read_only=True) as bank:
+        report = bank.check()
+        assert not report.ok and report.problems[0] == f"the table {table} is damaged: 1 rows cannot be read"
+        assert any("bank export" in note for note in report.notes)
+        with pytest.raises(BankError, match="may be an export of it when it was not"):
+            bank.export(tmp_path / "sound.jsonl")
+        assert (tmp_path / "sound.jsonl").read_bytes() == before
+        saved = bank.export(tmp_path / "saved.jsonl")
+        assert saved.unreadable == (f"1 rows of {table}",)
+        assert (saved.experiences, saved.items, saved.uses) == (4 - (table == "experiences"), 4 - (table == "items"), 3 - (table == "uses"))
+        if table != "uses":
+            with pytest.raises(BankError, match="bank export"):
+                bank.items() if table == "items" else bank.experiences()
+    with opened(tmp_path / "new") as new:
+        new.import_(tmp_path / "saved.jsonl")
+        new.import_(tmp_path / "sound.jsonl")
+        assert new.check().ok and len(new.experiences()) == 4
+
+
+def test_where_nothing_can_be_read_nothing_is_exported(tmp_path: Path) -> None:
+    with opened(tmp_path / "bank") as bank:
+        learn(bank, 1)
+    _damage(tmp_path / "bank", "experiences", "cut")
+    with opened(tmp_path / "bank", read_only=True) as bank:
+        with pytest.raises(BankError, match="1 rows of experiences cannot be read"):
+            bank.export(tmp_path / "out.jsonl")
+        assert not bank.check().ok
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bank"]
+
+
+@pytest.mark.parametrize("table", ["commits", "meta"])
+def test_a_bank_whose_log_is_damaged_says_that_only_a_backup_helps(tmp_path: Path, table: str) -> None:
+    with opened(tmp_path / "bank") as bank:
+        learn(bank, 1)
+    _damage(tmp_path / "bank", table, "cut")
+    with pytest.raises(BankError, match=f"{table} of the bank") as error:
+        opened(tmp_path / "bank")
+    assert "backup" in error.value.hint and "check" not in error.value.hint.replace("Check the path", "")
+
+
+def test_the_tables_that_are_gone_altogether_are_named(tmp_path: Path) -> None:
+    with opened(tmp_path / "bank") as bank:
+        learn(bank, 1, 2)
+    for file in (tmp_path / "bank" / "items.lance" / "_versions").iterdir():
+        file.unlink()
+    with opened(tmp_path / "bank", read_only=True) as bank:
+        assert any(problem.startswith("the table items is damaged: all rows") for problem in bank.check().problems)
+        assert bank.export(tmp_path / "out.jsonl").unreadable == ("all rows of items",)
+
+
 def test_optimizing_changes_nothing_that_is_seen(tmp_path: Path) -> None:
     with opened(tmp_path / "bank") as bank:
         for n in range(8):

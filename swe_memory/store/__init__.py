@@ -267,7 +267,7 @@ class Store:
         """One use for each attempt and item, the latest; in the order of their commits."""
         state = self.state(at)
         found: dict[tuple[str, str], tuple[int, Use]] = {}
-        for row in self.tables.rows(schema.USES, _where("attempt", attempts)):
+        for row in self.tables.rows(schema.USES, _where("attempt", attempts), list(schema.uses_schema().names)):
             seq = state.txns.get(row["txn"])
             key = (row["attempt"], row["item_id"])
             if seq is not None and (key not in found or found[key][0] < seq):

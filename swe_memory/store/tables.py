@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,6 +52,15 @@ def retrying(what: str, action: Callable[[], T], also: tuple[str, ...] = ()) -> 
     raise AssertionError("unreachable")
 
 
+_DAMAGED = (
+    "`swe-memory bank check` says what is damaged; `swe-memory bank export` writes what can still be read, for import into a new bank."
+)
+# The log and the layout version say what the rows mean.
+NO_WAY_IN = (
+    "Check the path and try again. If the bank is damaged: without this nobody can tell what counts; use a backup, or import an export."
+)
+
+
 def bank_error(what: str, error: Exception) -> BankError:
     """A LanceDB failure in words a user can act on."""
     text = " ".join(str(error).split())[:300]
@@ -61,9 +71,8 @@ def bank_error(what: str, error: Exception) -> BankError:
         )
     if "no space left" in low:
         return BankError(f"{what}: the disk is full", "Free some space and run the command again; nothing acknowledged was lost.")
-    return BankError(
-        f"{what}: {text}", "Run `swe-memory bank check` on it; if this goes on, export what is readable and import it into a new bank."
-    )
+    unknown = what.startswith("cannot open") or any(f" {name} of the bank" in what for name in (schema.COMMITS, schema.META))
+    return BankError(f"{what}: {text}", NO_WAY_IN if unknown else _DAMAGED)
 
 
 @contextmanager
@@ -83,6 +92,7 @@ class Tables:
         self.read_only = read_only
         self.remote = "://" in self.uri
         self._open: dict[str, Any] = {}
+        self._salvaging = threading.local()  # another thread that recalls or learns meanwhile must not take a part for the whole
         existed = self.remote or self._check_folder(Path(self.uri), create and not read_only)
         with guarding(f"cannot open the bank {self.uri}"):
             import lancedb
@@ -248,7 +258,13 @@ class Tables:
         return retrying(f"cannot read {name} of the bank {self.uri}", lambda: int(table.version))
 
     def read(self, name: str, where: str = "", columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows that fulfil the SQL condition ``where``, in no particular order."""
+        """Rows that fulfil the SQL condition ``where``, in no particular order. Within :meth:`salvaging`, those of them that can be read."""
+        unreadable: dict[str, int] | None = getattr(self._salvaging, "unreadable", None)
+        if unreadable is not None and columns is not None and not where:
+            return self._salvage(name, columns, unreadable)
+        return self._read(name, where, columns)
+
+    def _read(self, name: str, where: str, columns: Sequence[str] | None) -> pa.Table:
         table = self.table(name)
 
         def run() -> pa.Table:
@@ -260,6 +276,57 @@ class Tables:
             return query.to_arrow()
 
         return retrying(f"cannot read {name} of the bank {self.uri}", run)
+
+    def read_all(self, name: str) -> None:
+        """Read every column of every row, keeping nothing, so that :meth:`salvaging` knows of damage in any of them."""
+        columns = ["txn"]
+        try:
+            with guarding(f"cannot read {name} of the bank {self.uri}"):
+                columns = self.table(name).schema.names
+            for _ in self.batches(name, "", columns):
+                pass
+        except BankError:
+            self.read(name, "", columns)
+
+    @contextmanager
+    def salvaging(self) -> Iterator[dict[str, int]]:
+        """While it lasts, reading whole columns gives the rows that can be read. By table: how many cannot (0: nobody can tell);
+        filled in as tables are read."""
+        unreadable: dict[str, int] = {}
+        self._salvaging.unreadable = unreadable
+        try:
+            yield unreadable
+        finally:
+            self._salvaging.unreadable = None
+
+    def _salvage(self, name: str, columns: Sequence[str], unreadable: dict[str, int]) -> pa.Table:
+        import pyarrow as pa
+
+        try:
+            return self._read(name, "", columns)
+        except BankError:
+            pass
+        try:
+            table = self.table(name)
+            count = retrying(f"cannot read {name} of the bank {self.uri}", table.count_rows)
+        except BankError:
+            unreadable.setdefault(name, 0)
+            return pa.table({column: [] for column in columns})
+        found: list[pa.Table] = []
+        bad = 0
+        # One file holds many rows, and one bad file makes reading all fail: halves of what fails, until what is bad is alone.
+        waiting = [range(start, min(start + 1024, count)) for start in range(0, count, 1024)]
+        while waiting:
+            part = waiting.pop()
+            try:
+                found.append(table.take_offsets(list(part)).select(list(columns)).to_arrow())
+            except (RuntimeError, OSError, ValueError):
+                if len(part) == 1:
+                    bad += 1
+                else:
+                    waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
+        unreadable[name] = max(bad, unreadable.get(name, 0))
+        return pa.concat_tables(found) if found else pa.table({column: [] for column in columns})
 
     def drop(self, name: str) -> None:
         """Remove a whole table; nothing happens where another process already did."""
