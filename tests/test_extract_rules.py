@@ -8,7 +8,11 @@ import pytest
 from made_attempts import CAUSE, EDIT, FAIL_STEPS, FAILS, PASSES, PATCH, READ, REPRODUCE, SUMMARY, TESTS, TESTS_FAIL, made, step
 
 from swe_memory.extract import RulesExtractor, validate
+from swe_memory.extract.catalogue import shape_of
 from swe_memory.extract.commands import parse
+from swe_memory.extract.material import Material
+from swe_memory.extract.rules_success import shown
+from swe_memory.extract.shapes import Hunk
 from swe_memory.extract.signals import signals
 from swe_memory.records import Action, Attempt, ItemDraft, Step, Trajectory
 
@@ -197,3 +201,166 @@ def test_real_attempts_give_valid_specific_items_without_lines_of_their_patches(
         assert not any(len(line) >= 40 and line in text for line in lines)
     contents = [draft.content for _, draft in found]
     assert len(set(contents)) >= 0.95 * len(contents)
+
+
+def patch_of(section: str, *lines: str, path: str = "boxes/shelf_count.py", start: int = 30) -> str:
+    """A patch of one hunk."""
+    return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -{start},9 +{start},9 @@ {section}\n" + "\n".join(lines) + "\n"
+
+
+def material_of(patch: str, *steps: Step) -> Material:
+    return Material(made((*steps, EDIT), patch=patch))
+
+
+GUARD = ("     content = shelf.content", "-    return len(content)", "+    return len(content or ())", "     # end")
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        ("+    print('content', shelf)",),
+        ("+    print(", "+        shelf,", "+    )"),
+        ("+    logger.debug('seen %s', shelf)",),
+        ("+    # look at this later", "+    breakpoint()"),
+        ("-    # an old remark", "+    # a new remark"),
+    ],
+)
+def test_debug_output_and_comments_are_not_taken_for_the_change(noise: tuple[str, ...]) -> None:
+    stray = patch_of("def crate_total(crate):", "     a = crate", *noise, *noise, *noise, "     b = a", path="boxes/crate.py")
+    found = material_of(stray + patch_of("def count_boxes(shelf):", *GUARD))
+    assert found.main_path == "boxes/shelf_count.py" and found.main_symbol == "count_boxes"
+    assert found.sources == ("boxes/shelf_count.py",) and found.changed_lines == 2
+    assert not [d for d in drafts(made(patch=found.found.patch)) if d.kind == "co-change"]
+
+
+def test_a_patch_of_nothing_but_prints_is_still_a_change() -> None:
+    assert material_of(patch_of("def show(shelf):", "     a = shelf", "+    print(shelf)")).main_symbol == "show"
+
+
+METHODS = "class Shelf:\n    def talked_about(self):\n        return 1\n\n    def count(self):\n        content = self.content\n        return len(content)\n"
+CHANGE = ("         content = self.content", "-        return len(content)", "+        return len(content or ())")
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("cat boxes/shelf_count.py", METHODS),
+        ("cat -n boxes/shelf_count.py", "".join(f"{i:6}\t{line}\n" for i, line in enumerate(METHODS.splitlines(), 1))),
+        ("sed -n '1,7p' boxes/shelf_count.py", METHODS),
+        (
+            "grep -n -A 2 'def count' boxes/shelf_count.py",
+            "5:    def count(self):\n6-        content = self.content\n7-        return len(content)\n",
+        ),
+    ],
+)
+def test_the_function_of_a_hunk_that_names_only_the_class_is_looked_up_in_what_was_read(command: str, output: str) -> None:
+    talk = step("talked_about talked_about talked_about talked_about", command, output)
+    assert material_of(patch_of("class Shelf:", *CHANGE, start=6), talk).main_symbol == "count"
+
+
+def test_a_function_that_no_listing_shows_is_not_guessed() -> None:
+    talk = step("count count count count", "grep -n 'def ' boxes/shelf_count.py", "5:    def talked_about(self):\n9:    def count(self):\n")
+    found = material_of(patch_of("class Shelf:", *CHANGE, start=60), talk)
+    assert found.main_symbol == "Shelf"
+    tried = of_kind(made((talk, *FAIL_STEPS), "unresolved", found.found.patch), "attempt")
+    assert "only" not in tried.description and "`Shelf`" in tried.description
+
+
+def test_a_helper_that_the_patch_brings_stands_for_the_function_around_it_and_is_not_taken_into_account() -> None:
+    lines = ("     content = shelf.content", "+", "+    def _safe_len(a):", "+        return len(a or ())", "+", "-    return len(content)")
+    found = material_of(patch_of("def count_boxes(shelf):", *lines, "+    return _safe_len(content)"))
+    assert found.main_symbol == "count_boxes" and "_safe_len" not in found.delta[1]
+
+
+def test_a_method_that_the_patch_brings_is_called_added() -> None:
+    lines = ("         return 1", " ", "+    def get_height(self):", "+        return self.height", "+", "     def other(self):")
+    found = material_of(patch_of("def count(self):", *lines))
+    assert found.main_symbol == "get_height" and found.added == {"get_height"}
+    assert shown(found).startswith("Added `get_height`")
+
+
+def test_a_name_that_stood_there_before_is_not_said_to_be_taken_into_account() -> None:
+    read = step(
+        "Look.", "cat boxes/shelf_count.py", "def count(shelf):\n    use(shelf.old_rule)\n    a = 1\n    return a\n\n\ndef b():\n    pass\n"
+    )
+    lines = ("     a = 1", "-    return a", "+    return a + shelf.old_rule + shelf.new_rule", " ")
+    found = material_of(patch_of("def count(shelf):", *lines, start=3), read)
+    assert found.delta[1] == ("shelf.new_rule",)
+    assert shown(material_of(patch_of("def count(shelf):", "     use(shelf.old_rule)", "+    again(shelf.old_rule)"))) == ""
+
+
+@pytest.mark.parametrize(
+    ("removed", "added", "name"),
+    [
+        (
+            ["if index is not None:"],
+            ["if index is not None and len(index) == len(rows):"],
+            "adding a missing check for emptiness or length",
+        ),
+        (["return a.size_of"], ["if a is None:", "    return 0", "return a.size_of"], "adding a missing None guard"),
+        (["if not self.names:"], ["if self.names is None:"], "asking for None instead of falsehood"),
+        (["return a"], ["if not a.is_zero:", "    return a"], "adding an early return|handling a missed case|None"),
+        (["return f(a, b)"], ["return f(b, a)"], "swapping operands or arguments"),
+        (["return (a + b) * c"], ["return a + (b * c)"], "None"),
+        (["x = [a, b]"], ["x = [a, b, c]", ""], "None"),
+        (["x = f(a)"], ["x = f(a, key=b)"], "passing one more argument"),
+        (["return"], ["return -1"], "None|adding an early return"),
+        (["for i in range(n):"], ["for i in range(n + 1):"], "moving a boundary by one"),
+        (["f(args)"], ["f(*args)"], "None"),
+        (["x = border(a)"], ["x = border(a) or reorder(a)"], "None"),
+        (["if a:"], ["if a or b:"], "widening a condition"),
+        (["x = a"], ["x = a or b"], "None|using another call or name"),
+        ([], ["def f(self):", "    if self.a is None:", "        return {**self.b}"], "adding or overriding a method"),
+        ([], ["elif a:", "    try:", "        return f(a)", "    except TypeError:", "        return b"], "None|adding an early return"),
+    ],
+)
+def test_a_kind_of_change_is_named_only_where_the_change_brings_it(removed: list[str], added: list[str], name: str) -> None:
+    found = shape_of(Hunk("a.py", tuple(line.strip() for line in removed), tuple(line.strip() for line in added)))
+    assert (found.name if found else "None") in name.split("|")
+
+
+@pytest.mark.parametrize(
+    "guess",
+    [
+        "If we assume that `shelf.content` is a list, the problem is that `count_boxes` measures `None` because it is absent.",
+        "This is a reasonable extension because `count_boxes` always measures `shelf.content`, which causes the error for empty shelves.",
+        "I wonder whether the problem is that `count_boxes` always measures `shelf.content` because nobody checks it before.",
+        "The bug is weird because `count_boxes` always measures `shelf.content` and then `content` is missing from the shelf.",
+        "The issue is specifically about `count_boxes` objects, which causes `shelf.content` to be measured without a check.",
+        "The problem is that `count_boxes` reads :mod:`shelf`` and causes an error because `content` is not there at all.",
+    ],
+)
+@pytest.mark.parametrize("outcome", ["resolved", "unresolved"])
+def test_a_guess_an_empty_sentence_or_broken_markup_is_no_cause(guess: str, outcome: str) -> None:
+    steps = (REPRODUCE, FAILS, READ, step(guess, "sed -i '5a\\    if content is None' boxes/shelf_count.py"), PASSES, TESTS, SUMMARY)
+    for draft in drafts(made(steps, outcome)):  # type: ignore[arg-type]
+        assert guess.split("`count_boxes`")[1][:30] not in draft.description + draft.content
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "`shelf_count` refers to the global variable `shelf_count` which is `shelf_count()`, and the result is always the same one.",
+        "It is causing a false positive for `:mod:`mypackage2`` because the pattern always matches too much of the text there.",
+        "Acme always hands the value to the next step because nothing in the way there checks it for being empty.",
+    ],
+)
+def test_a_sentence_that_falls_apart_without_its_names_is_not_made_general(sentence: str) -> None:
+    assert Material(made()).general(sentence) == ""
+
+
+def test_a_short_labelled_fix_is_kept_and_a_cause_alone_makes_no_item() -> None:
+    edit = step("I try it.", "sed -i '5d' boxes/shelf_count.py")
+    cause = step("Root cause: the sum in `count_boxes` is never initialised for an empty shelf.", "git diff")
+    patch = patch_of("def count_boxes(shelf):", "     a = 1", *[f"-    a{i}" for i in range(9)], *[f"+    b{i}" for i in range(9)])
+    bare = drafts(made((REPRODUCE, FAILS, edit, PASSES, cause), patch=patch))
+    assert not [d for d in bare if d.kind == "strategy"]
+    told = step("Fix: initialise the sum with 0.", "git diff")
+    draft = of_kind(made((REPRODUCE, FAILS, edit, PASSES, cause, told), patch=patch), "strategy")
+    assert "initialise the sum with 0" in draft.content
+
+
+def test_words_that_were_exchanged_are_told_where_the_agent_told_nothing() -> None:
+    assert "`rsplit` took the place of `split`" in shown(
+        material_of(patch_of("def count(shelf):", "-    a, b = shelf.split(None, 1)", "+    a, b = shelf.rsplit(None, 1)"))
+    )

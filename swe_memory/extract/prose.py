@@ -65,7 +65,7 @@ HEDGE = re.compile(
     r"\b(?:maybe|perhaps|might|probably|possibly|i (?:guess|suspect|assume|believe|wonder|doubt)|likely|presumably|"
     r"seems?|appears?|not sure|unclear|hypothes\w+|suspicious|apparently|supposedly|usually|strange|weird|odd|unless i|i wonder|we wonder|"
     r"(?:if|let'?s|we|can) (?:we )?assum\w+|reasonable|my understanding|only (?:issue|problem|question) is (?:if|whether)|question is|"
-    r"or something|\(or similar\)|or similar|something like|or whatever|wait|hmm|actually|equivalent to|original code|i think|we think|must be|"
+    r"or something|\(or `|\(or similar\)|or similar|something like|or whatever|wait|hmm|actually|equivalent to|original code|i think|we think|must be|"
     r"if i\b|should (?:be|work)|would|could)\b",
     re.IGNORECASE,
 )
@@ -93,7 +93,9 @@ _ASIDE = re.compile(
     re.IGNORECASE,
 )
 _EMPTY = re.compile(
-    r"\bgoal is\b|\bout of scope\b|\bspecifically about\b|\bdistinguishing\b|\bindeed the (?:culprit|cause|problem)\b|"
+    r"\bgoal is\b|\bout of scope\b|\bspecifically about\b|\bdistinguishing\b|\bindeed the (?:culprit|cause|problem)\b|\bissue (?:is )?(?:reported|described)\b|"
+    r"^(?:the )?(?:issue|problem|bug) is (?:indeed |only |specifically |general |just |really )?(?:when|in|for|with|where)\b"
+    r"(?!.*\b(?:because|which|so that|since)\b)|"
     r"\b(?:error|warning|failure|exception|problem|issue|crash) (?:happens|occurs|is raised|arises|comes) (?:when|during|in|at|from|inside)\b(?!.*\bbecause\b)",
     re.IGNORECASE,
 )
@@ -101,7 +103,7 @@ _EMPTY = re.compile(
 _SESSION = re.compile(r"\b(?:mistake|two commands|blocks?|script|reproduc\w+|summary|file again|the following)\b", re.IGNORECASE)
 _ROLES = (
     r"class|classes|method|methods|function|functions|property|properties|attribute|attributes|variable|module|"
-    r"file|argument|parameter|option|setting|field|mixin|constant|object|instance|flag|keyword"
+    r"file|argument|parameter|option|field|mixin|constant|object|instance|flag|keyword"
 )
 _QUOTED = re.compile(
     rf"(?P<article>\b(?:the|a|an|its|this) )?(?P<before>(?:{_ROLES}) )?`(?P<code>[^`]+)`(?P<possessive>'s)?(?P<after> (?:{_ROLES})\b)?",
@@ -185,7 +187,7 @@ def statements(found: Signals) -> tuple[tuple[Statement, ...], tuple[Statement, 
                 continue  # a guess is neither a cause nor a fix, however well it would fit
             known = len(touched & set(re.findall(r"\w+", text)))
             score = 1.0 + min(known, 3) + (1.0 if re.search(r"\bbecause\b|\binstead of\b|\bwhich means\b|\bso that\b", text) else 0.0)
-            score -= 1.0 if len(text) < 70 else 0.0
+            score -= 1.0 if len(text) < 70 and not (labelled or named) else 0.0
             if is_fix and not named and not _SESSION.search(text):
                 around = first - 2 <= number <= last
                 score += 7.0 if labelled else ((2.0 if around else -3.0) if intent is not None else (4.0 if late else 0.0))

@@ -29,6 +29,7 @@ _SET_ASIDE = re.compile(
     r"don't need to|no need to|existing behaviou?r|for now)\b",
     re.IGNORECASE,
 )
+_GUESS = re.compile(r"\b(?:might|maybe|perhaps|probably|possibly|weird|wonder|hmm|wait)\b", re.IGNORECASE)
 _NOT_A_DOUBT = re.compile(
     r"\b(?:I|my|let's|script|instructions?|submit|PR|temporary|indentation|tests?|style|import\w*|above|output|duplicate|comment)\b"
 )
@@ -102,8 +103,10 @@ def _tried(material: Material) -> list[ItemDraft]:
         scope = f"only {material.place}" if known else (f"{listing(names, 3)} in `{material.main_path}`" if names else material.place)
     did = done(material)
     description = f"An attempt that changed {scope} did not resolve its issue" + (f": {lower_first(did)}" if did else ".")
+    description = description.replace("changed only the new ", "added only ").replace("changed the new ", "added ")
     if len(description) > 300 or len(sentences(description)) > 1:
         description = f"An attempt that changed {scope} did not resolve its issue."
+        description = description.replace("changed only the new ", "added only ").replace("changed the new ", "added ")
     lines = []
     believed = next((s for s in material.causes if s.score >= GOOD), None)
     if believed is not None:
@@ -167,7 +170,7 @@ def set_aside(material: Material) -> str:
                 text = tidy(raw)
                 if not 50 <= len(text) <= 220 or not _SET_ASIDE.search(text) or text.count("`") % 2 or "?" in text or text[0] in "\">'-":
                     continue
-                if _NOT_A_DOUBT.search(text) or re.match(r"(?:This|It|That|So|If)\b", text):
+                if _NOT_A_DOUBT.search(text) or _GUESS.search(text) or re.match(r"(?:This|It|That|So|If)\b", text):
                     continue
                 if "`" in text and len(text) > len(best):
                     best = text

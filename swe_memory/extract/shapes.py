@@ -32,13 +32,13 @@ def source_hunks(real: tuple[PatchHunk, ...], places: tuple[Place, ...]) -> tupl
     """The hunks of the edited source files, in the order of the patch."""
     seen: dict[str, str] = {}
     for place in places:
-        seen[place.path] = seen.get(place.path, "") + "\n" + place.seen
+        seen[place.path] = seen.get(place.path, "") + "\n" + place.owner + "\n" + place.seen
     return tuple(
         Hunk(
             h.path,
             tuple(line.strip() for line in h.removed),
             tuple(line.strip() for line in h.added),
-            "\n".join(line[1:] for line in h.lines if line.startswith(" ")) + seen.get(h.path, ""),
+            "\n".join((h.section, *(line[1:] for line in h.lines if line.startswith(" ")))) + seen.get(h.path, ""),
         )
         for h in real
     )
@@ -81,7 +81,9 @@ def delta(found: tuple[Hunk, ...], path: str) -> tuple[tuple[str, ...], tuple[st
     mine = [h for h in found if h.path == path]
     gone = _words([line for h in mine for line in statements_only(h.removed)])
     come = _words([line for h in mine for line in statements_only(h.added)])
-    rest = _words(statements_only(tuple(line.strip() for h in mine for line in h.around.splitlines())))
+    # Texts and comments count too here: what the place spoke of before is nothing new.
+    rest = {word.removeprefix("self.").removeprefix("cls.") for h in mine for word in re.findall(r"[A-Za-z_][\w.]*\w", h.around)}
+    imported = {word for h in mine for line in h.removed if "import" in line for word in re.findall(r"\w+", line)}
     defined = {
         name
         for h in mine
@@ -95,8 +97,8 @@ def delta(found: tuple[Hunk, ...], path: str) -> tuple[tuple[str, ...], tuple[st
         )
     }
     # What was there before in any form: as a whole, and the parts of its dotted names.
-    old = {part for name in (*gone, *rest) for part in (name, *name.split("."))}
-    new = {part for name in (*come, *rest) for part in (name, *name.split("."))}
+    old = imported | {part for name in (*gone, *rest) for part in _parts(name)}
+    new = {part for name in (*come, *rest) for part in _parts(name)}
 
     def telling(mine: dict[str, int], other: set[str]) -> tuple[str, ...]:
         only = [
@@ -113,6 +115,12 @@ def delta(found: tuple[Hunk, ...], path: str) -> tuple[tuple[str, ...], tuple[st
         return tuple(order[:3])
 
     return telling(gone, new), telling(come, old)
+
+
+def _parts(name: str) -> list[str]:
+    """Every run of parts of a dotted name: of ``a.b.c`` also ``a.b`` and ``b.c``."""
+    parts = name.split(".")
+    return [".".join(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)]
 
 
 def exchanged(found: tuple[Hunk, ...], path: str) -> tuple[str, str] | None:
@@ -321,7 +329,7 @@ def narrowed(hunk: Hunk) -> bool:
     return _conditions(hunk, "and")
 
 
-_NONE = re.compile(r"([A-Za-z_][\w.]*(?:\[[^\]]*\])?(?:\([^()]*\))?)\s+is (?:not )?None\b")
+_NONE = re.compile(r"([A-Za-z_][\w.]*(?:\[[^\]]*\])?)\s+is (?:not )?None\b")
 
 
 def none_guard(hunk: Hunk) -> bool:
