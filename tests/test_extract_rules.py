@@ -364,3 +364,19 @@ def test_words_that_were_exchanged_are_told_where_the_agent_told_nothing() -> No
     assert "`rsplit` took the place of `split`" in shown(
         material_of(patch_of("def count(shelf):", "-    a, b = shelf.split(None, 1)", "+    a, b = shelf.rsplit(None, 1)"))
     )
+
+
+@pytest.mark.parametrize(
+    "remedy", ["This might be because the path is missing, but `setup` should handle that.", "I should use `reproduce_app` instead."]
+)
+def test_a_guess_or_a_module_of_the_agents_own_is_no_remedy(remedy: str) -> None:
+    missing = step(
+        "Run it.", "python reproduce.py", "Traceback (most recent call last):\nModuleNotFoundError: No module named 'boxes'\n", 1
+    )
+    steps = (REPRODUCE, missing, step(remedy, "python reproduce.py", "0\n"), EDIT, PASSES, TESTS, SUMMARY)
+    assert all("should handle" not in d.content and "reproduce_app" not in d.content for d in drafts(made(steps)))
+
+
+def test_a_few_names_of_a_large_change_do_not_stand_for_what_it_does() -> None:
+    lines = [f"+    step{i}(shelf.part_{i})" for i in range(20)]
+    assert shown(material_of(patch_of("def count(shelf):", "     a = 1", *lines))) == ""

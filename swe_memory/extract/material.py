@@ -170,8 +170,9 @@ class Material:
 
     @cached_property
     def added(self) -> frozenset[str]:
-        """Names of the functions that the patch itself defines."""
-        return frozenset(p.name for p in self.places if p.added and p.name) - {p.name for p in self.places if not p.added}
+        """Names of the functions that the patch itself defines in the main file."""
+        mine = [p for p in self.places if p.path == self.main_path and p.name]
+        return frozenset(p.name for p in mine if p.added) - {p.name for p in mine if not p.added}
 
     @cached_property
     def main_path(self) -> str:

@@ -91,15 +91,20 @@ def places(found: Signals, real: tuple[Hunk, ...]) -> tuple[Place, ...]:
     listings: dict[str, tuple[list[list[str]], dict[int, str]]] = {}
     merged: dict[tuple[str, str, str], Place] = {}
     for hunk in real:
+        owners: dict[str, str] = {}
         for number, (owner, function, added) in _enclosing(hunk).items():
             seen = ""
-            if not added:
+            if not added or not owner:
                 if hunk.path not in listings:
                     listings[hunk.path] = _listings(found, hunk.path), _numbered(found, hunk.path)
                 shown = _look_up(hunk, number, listings[hunk.path][0]) or _by_number(hunk, number, listings[hunk.path][1])
-                if shown is not None:
+                if shown is not None and added:
+                    owner = shown[0] if not shown[1] else ""
+                elif shown is not None:
                     owner, function = owner or shown[0], function or shown[1]
                     seen = shown[2] if shown[1] == function else ""
+            # One look-up tells the class for all lines of the function.
+            owner = owners.setdefault(function, owner) or owner
             key = (hunk.path, owner if not function or function.startswith("__") else "", function)
             old = merged.get(key)
             merged[key] = (
@@ -269,7 +274,7 @@ def _walk(rows: list[str], at: int, depth: int) -> tuple[str, str, str] | None:
             break
         elif limit == 0:
             break
-    return (owner, function, text) if function else None
+    return (owner, function, text) if function or owner else None
 
 
 def _body(rows: list[str], start: int) -> str:

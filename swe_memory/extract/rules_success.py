@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..records import ItemDraft
+from .catalogue import MAX_LINES
 from .material import Material, fit, listing, lower_first, plural, short_path
 from .prose import HEDGE
 from .testing import TestRun, targets_of
@@ -63,6 +64,8 @@ def shown(material: Material) -> str:
     gone, come = (tuple(n for n in names if n != material.main_symbol) for names in material.delta)
     if fresh:
         return f"Added {listing(fresh, 3)}" + (f", with the use of {listing(come, 3)}." if come else ".")
+    if sum(p.size for p in material.places if p.path == material.main_path) > MAX_LINES:
+        gone, come = (), ()  # a few names of a large change do not say what it does
     whole = material.main is not None and bool(material.main.seen) and len(mine) == 1
     if gone and come:
         return f"The change of {where} uses {listing(come, 3)} instead of {listing(gone, 2)}."
@@ -108,6 +111,8 @@ def _cause(material: Material) -> list[ItemDraft]:
 
 def titled(symbol: str, path: str, what: str) -> str:
     """ "`symbol` (a/b.py): what", with as much of the path as fits."""
+    if symbol == path.rsplit("/", 1)[-1]:
+        return fit(path + (f": {what}" if what else "")) if len(path) + len(what) < 78 else fit(symbol + (f": {what}" if what else ""))
     for keep in (3, 2, 1):
         title = f"`{symbol}` ({short_path(path, keep)})" + (f": {what}" if what else "")
         if len(title) <= 80:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..patches import is_test_path
 from .commands import Part
-from .prose import tidy
+from .prose import HEDGE, tidy
 from .signals import Event, Signals, thought_of
 from .validate import sentences, squeeze
 
@@ -26,6 +26,7 @@ _ENVIRONMENT = re.compile(
     r"settings are not configured|Apps aren't loaded|could not be found|not installed|Permission denied|unrecognized arguments|"
     r"app_label|isn't in an application"
 )
+_GUESS = re.compile(rf"(?!\b(?:should|would|could)\b)(?:{HEDGE.pattern})|should handle", re.IGNORECASE)
 _SOLUTION = re.compile(r"\b(?:need to|should|must|have to|can|will|use|using|set|setting|instead|by)\b", re.IGNORECASE)
 
 
@@ -196,6 +197,12 @@ def _remedy(found: Signals, failed: int, worked: int) -> str:
             for raw in sentences(line.strip()):
                 text = tidy(raw)
                 if not 30 <= len(text) <= 220 or "?" in text or text.count("`") % 2 or not _SOLUTION.search(text) or text.endswith(":."):
+                    continue
+                # No guess, and nothing about a file or package that the agent made for itself.
+                own = any(p.split("/")[0].rsplit(".", 1)[0] in text for p in found.scratch if len(p) > 4) or re.search(
+                    r"reproduc|mybug|repro_", text
+                )
+                if _GUESS.search(raw) or own:
                     continue
                 text = re.sub(
                     r"^(?:So )?(?:(?:I|We)(?:'ll| will| should(?: probably)?| need to| must| have to| can)|Need to|Should) "
