@@ -4,7 +4,8 @@ First the experience: mean of title and text cosine, plus BM25 of the issue over
 the issue names a place that it edited (:mod:`swe_memory.ranking.settings` has the weights and what each is worth). Then, among all attempts at the best past
 issue, the item whose own text is nearest to this issue.
 
-The rest of the package is what is compared (:mod:`swe_memory.ranking.terms`). Everything here is pure: no clock, no randomness, ties broken by content.
+The rest of the package is what is compared (:mod:`swe_memory.ranking.terms`) and rule 1
+(:mod:`swe_memory.ranking.same`). Everything here is pure: no clock, no randomness, ties broken by content.
 """
 
 from __future__ import annotations
@@ -13,20 +14,17 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
+from swe_memory.ranking.same import same_id, same_issue
 from swe_memory.ranking.settings import NAMED_FILE, NAMED_PATH, TEXT_HALF, RankingSettings
 from swe_memory.ranking.terms import (
-    SAME_TEXT,
     IssueViews,
     Named,
     issue_views,
-    jaccard,
     named_places,
     normalise,
     query_terms,
-    shingles,
     text_hash,
     where_terms,
 )
@@ -48,6 +46,7 @@ __all__ = [
     "normalise",
     "query_terms",
     "rank",
+    "same_issue",
     "score",
     "text_hash",
     "where_terms",
@@ -235,31 +234,13 @@ def _text_part(hit: ScoredHit) -> float:
     return hit.cosine if hit.cosine is not None else hit.text_score / (hit.text_score + TEXT_HALF)
 
 
-def same_issue(issue: Issue, past: Issue) -> str:
-    """Why ``past`` is the issue itself (rule 1), "" if it is another: same id, equal text, or shingle Jaccard of .8 or more."""
-    if issue.id and past.id == issue.id:
-        return "same issue"
-    own, own_pieces = _fingerprint(issue.text)
-    if not own:
-        return ""
-    other, pieces = _fingerprint(past.text)
-    if own == other:
-        return "same text"
-    return "nearly the same text" if jaccard(own_pieces, pieces) >= SAME_TEXT else ""
-
-
-@lru_cache(maxsize=32)
-def _fingerprint(text: str) -> tuple[str, frozenset[str]]:
-    return normalise(text), shingles(text)
-
-
 def _judge(issue: Issue, hits: Sequence[ScoredHit], settings: RankingSettings) -> list[_Judged]:
     named = named_places(issue.text)
     judged: list[_Judged] = []
     for hit in hits:
         past = hit.experience.issue
         removed = hit.removed
-        if not removed and past.id == issue.id and issue.id:
+        if not removed and same_id(issue.id, past.id):
             removed = "same issue"
         if not removed and settings.other_repos and past.repo == issue.repo:
             removed = "same repository"
@@ -287,7 +268,7 @@ def _named_bonus(path: str, named: Named) -> float:
 
 
 def _may_use(item: MemoryItem, issue: Issue, settings: RankingSettings) -> bool:
-    if item.status != "active" or (issue.id and item.provenance.issue_id == issue.id):
+    if item.status != "active" or same_id(issue.id, item.provenance.issue_id):
         return False
     if item.repo == issue.repo:
         return not settings.other_repos

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from swe_memory.records import Issue
+from swe_memory.safety import clean
 
 # An issue of 1 MB must not cost more than one of a few pages: what matters for finding its like stands at the beginning.
 MAX_CHARS = 20_000
@@ -21,9 +22,11 @@ SAME_TEXT = 0.8
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 # "Python 3.9.1", "numpy: 1.20.0", "numpy==1.20": lines that only list versions. They make any two issues of one template alike.
+# Bounded, and looked for where blanks are single: it would try every part of a long run else.
 _VERSION = re.compile(
-    r"^[ \t>*\-]*[\w.\- ()\[\]]{1,40}?[ \t]*(?:[:=]{1,2}[ \t]*|[ \t])v?\d+(?:\.\d+)+\S*[ \t]*(?:\([^)\n]{0,80}\))?[ \t]*$", re.MULTILINE
+    r"^[ \t>*\-]*[\w.\- ()\[\]]{1,40}? ?(?:[:=]{1,2} ?| )v?\d{1,9}(?:\.\d{1,9}){1,6}\S{0,60} ?(?:\([^)\n]{0,80}\))? ?$", re.MULTILINE
 )
+_BLANKS = re.compile(r"[ \t]+")
 _WORD = re.compile(r"[^\W\d]\w*|\d+")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\dA-Za-z_]+")
 _DOTTED = re.compile(r"(?<!\w)[A-Za-z_]\w*(?:[./\\]+[A-Za-z_]\w*)+")
@@ -51,8 +54,10 @@ def without_comments(text: str) -> str:
 
 
 def normalise(text: str) -> str:
-    """A text as it is compared for equality: Unicode NFKC, case folded, without HTML comments, words separated by one blank."""
-    return _NOT_WORD.sub(" ", _COMMENT.sub(" ", unicodedata.normalize("NFKC", text)).casefold()).strip()
+    """A text as it is compared for equality: without invisible characters, escapes and HTML comments, Unicode NFKC, case folded, words separated by one
+    blank.
+    """
+    return _NOT_WORD.sub(" ", _COMMENT.sub(" ", unicodedata.normalize("NFKC", clean(text))).casefold()).strip()
 
 
 def text_hash(text: str) -> str:
@@ -67,7 +72,7 @@ def shingles(text: str) -> frozenset[str]:
     Characters, not words: one changed word in an issue of twenty leaves a Jaccard similarity of .71 over three-word pieces, of about .85 over these. Over
     all pairs of 303 real issues of the same repository the largest is .38, so nothing but the same issue comes near .8.
     """
-    plain = normalise(text[:MAX_SHINGLED_CHARS])
+    plain = normalise(clean(text)[:MAX_SHINGLED_CHARS])
     if not plain:
         return frozenset()
     return frozenset(plain[i : i + SHINGLE] for i in range(max(1, len(plain) - SHINGLE + 1)))
@@ -113,7 +118,7 @@ def query_terms(issue: Issue) -> str:
 
     HTML comments and lists of versions are left out; so is what comes after 20,000 characters.
     """
-    text = _VERSION.sub(" ", without_comments(issue.text))
+    text = _VERSION.sub(" ", _BLANKS.sub(" ", without_comments(issue.text)))
     terms = [term for word in _WORD.findall(issue.title[:MAX_CHARS]) for term in identifier_parts(word)] * 3
     for word in _WORD.findall(text):
         parts = list(identifier_parts(word))
