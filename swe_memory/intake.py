@@ -55,17 +55,24 @@ def _public(text: str, limit: int) -> tuple[str, bool]:
 
 
 def utc(time: datetime | None) -> datetime | None:
-    """The time in UTC; one without a zone is taken for UTC, so that it means the same on every machine."""
+    """The time in UTC; one without a zone is taken for UTC, so that it means the same on every machine.
+
+    Raises:
+        UsageError: it lies before the year 1 or after the year 9999 there.
+    """
     if time is None:
         return None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    try:
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except OverflowError:
+        raise UsageError(f"the time {time.isoformat()} is out of range in UTC", "Give a time between the years 1 and 9999.") from None
 
 
 def tidy_issue(issue: Issue) -> Issue:
     """The issue as it is stored.
 
     Raises:
-        UsageError: it has no id, without which rule 1 (never recall an issue's own memory) could not hold.
+        UsageError: it has no id, without which rule 1 (never recall an issue's own memory) could not hold, or was created out of all time.
     """
     if not issue.id.strip():
         raise UsageError("cannot learn from an issue without an id", "Give Issue(id=...): any name that is unique within the repository.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from banks import BagOfWords, NoteTaker, Ticks, attempt, counter, issue
 from swe_memory.bank import MemoryBank
 from swe_memory.errors import BankError, EmbedderMismatch, ModelError, TrajectoryError, UsageError
 from swe_memory.intake import MAX_ISSUE_CHARS, name, tidy
+from swe_memory.ranking import RankingSettings
 from swe_memory.records import Action, Attempt, Extraction, Issue, ItemDraft, Learned, Recall, Step, Trajectory, Usage, Verdict
 
 
@@ -257,6 +259,32 @@ def test_an_issue_without_an_id_is_refused(tmp_path: Path) -> None:
     one = attempt(1)
     with opened(tmp_path / "bank") as bank, pytest.raises(UsageError, match="without an id"):
         bank.learn(replace(one.issue, id=" "), one.trajectory, one.verdict, extractor=NoteTaker())
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00"])
+def test_a_time_that_is_out_of_range_in_utc_is_a_users_mistake(tmp_path: Path, time: str) -> None:
+    moment, one = datetime.fromisoformat(time), attempt(1)
+    dated = replace(one.issue, created_at=moment)
+    with opened(tmp_path / "bank") as bank:
+        with pytest.raises(UsageError, match="out of range"):
+            bank.learn(dated, one.trajectory, one.verdict, extractor=NoteTaker())
+        for issue_, before in ((dated, True), (one.issue, moment)):
+            with pytest.raises(UsageError, match="out of range"):
+                bank.recall(issue_, settings=RankingSettings(before=before))
+
+
+def test_the_memory_of_an_issue_is_not_recalled_under_another_spelling_of_its_id_or_text(tmp_path: Path) -> None:
+    one = attempt(1)
+    with opened(tmp_path / "bank") as bank:
+        bank.learn_many([replace(one, issue=replace(one.issue, id="Web__Web-1"))], extractor=NoteTaker())
+        text = one.issue.text
+        for number, words in (
+            ("web__web-1", text[: len(text) // 2]),
+            ("WEB__WEB-1", "Quite other words"),
+            ("other-1", "\u200b".join(text)),
+        ):
+            recall = bank.recall(Issue(number, "acme/web", words), settings=RankingSettings(threshold=0.0), explain=True)
+            assert recall.item is None and [c.removed for c in recall.candidates] in (["same issue"], ["same text"])
 
 
 def test_an_attempt_that_cannot_be_read_or_asked_about_is_reported_and_the_others_are_learned(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_every_long_line_of_the_patch_is_refused_alone() -> None:
 @pytest.mark.parametrize("part", ["title", "description", "content"])
 def test_a_draft_that_is_too_long_is_refused_for_that_alone_and_kept_short(part: str) -> None:
     """It is not read: no other reason is found in five million characters, whatever they are."""
-    draft = replace(GOOD, **{part: "!a__b-1 #4711 " * 400_000})
+    draft = replace(GOOD, **{part: "!a__b-1 #4711 " * 400_000})  # type: ignore[arg-type]
     (reason,) = validate(draft, made())
     assert reason.startswith(f"The {part} has 5600000 characters")
     accepted, (refused,) = clean_drafts([draft, GOOD], made())
@@ -154,5 +154,5 @@ def test_words_with_the_shape_of_code_are_found_and_python_and_prose_are_not() -
 @pytest.mark.parametrize("unit", ["a-__", "a.__", "-__a", "a__1-", "__-", "!", "`", ".)"])
 def test_odd_drafts_within_the_limits_are_answered(unit: str) -> None:
     """As above: a draft may be as long as the limits allow and hold anything."""
-    odd = [replace(GOOD, content=(unit * 900)[: 900 - cut], description=(unit * 300)[: 300 - cut]) for cut in range(200)]
+    odd = [replace(GOOD, content=(unit * 900)[: 900 - cut], description=(unit * 300)[: 300 - cut]) for cut in range(10)]
     assert all(len(validate(draft, made())) < 5 for draft in odd)
