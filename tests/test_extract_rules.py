@@ -377,6 +377,24 @@ def test_a_guess_or_a_module_of_the_agents_own_is_no_remedy(remedy: str) -> None
     assert all("should handle" not in d.content and "reproduce_app" not in d.content for d in drafts(made(steps)))
 
 
+def test_a_missing_module_of_the_agents_own_is_no_pitfall_and_a_setting_is() -> None:
+    def ends_with(error: str) -> str:
+        failed = step("Run it.", "python reproduce.py", f"Traceback (most recent call last):\n{error}\n", 1)
+        steps = (
+            REPRODUCE,
+            failed,
+            step("It needs the folder on the path.", "PYTHONPATH=. python reproduce.py", "0\n"),
+            EDIT,
+            PASSES,
+            TESTS,
+            SUMMARY,
+        )
+        return of_kind(made(steps), "testing").content
+
+    assert "PYTHONPATH=." in ends_with("ModuleNotFoundError: No module named 'boxes'")
+    assert "PYTHONPATH=." not in ends_with("ModuleNotFoundError: No module named 'reproduce_app'")
+
+
 def test_a_few_names_of_a_large_change_do_not_stand_for_what_it_does() -> None:
     lines = [f"+    step{i}(shelf.part_{i})" for i in range(20)]
     assert shown(material_of(patch_of("def count(shelf):", "     a = 1", *lines))) == ""

@@ -210,7 +210,7 @@ def _not_reproduced_first(material: Material) -> list[ItemDraft]:
             "The first reproduction did not fail: make it fail before editing",
             "The first script passed on the faulty code, and no source was touched until another one failed.",
             f"It took {plural(runs, 'run')} to see the fault; then the change was {plural(material.changed_lines, 'line')} long. "
-            f"What the first script missed: {lower_first(story)} When a reproduction passes, vary input, entry point and settings until it fails.",
+            f"What was behind the fault: {lower_first(story)} When a reproduction passes, vary input, entry point and settings until it fails.",
             "reproduction",
             "general",
         )

@@ -26,7 +26,10 @@ _ENVIRONMENT = re.compile(
     r"settings are not configured|Apps aren't loaded|could not be found|not installed|Permission denied|unrecognized arguments|"
     r"app_label|isn't in an application"
 )
-_GUESS = re.compile(rf"(?!\b(?:should|would|could)\b)(?:{HEDGE.pattern})|should handle", re.IGNORECASE)
+_GUESS = re.compile(
+    rf"(?!\b(?:should|would|could)\b)(?:{HEDGE.pattern})|should (?:handle|have)|make sure|single block|again", re.IGNORECASE
+)
+_OWN = re.compile(r"reproduc|repro_|_repro|mybug", re.IGNORECASE)
 _SOLUTION = re.compile(r"\b(?:need to|should|must|have to|can|will|use|using|set|setting|instead|by)\b", re.IGNORECASE)
 
 
@@ -167,6 +170,8 @@ def pitfalls(found: Signals) -> tuple[Pitfall, ...]:
         edited = any(e.kind == "edit" and event.step < e.step <= later.step for e in found.events)
         if added and not edited:
             solution = f"Run it with `{' '.join(added)}`."
+        if _OWN.search(error):
+            continue  # a module that the agent made for itself was missing: nobody else will look for it
         if solution:
             result.append(Pitfall(_short(event.part), error, _short(later.part), solution, event.step))
     unique: dict[str, Pitfall] = {}
@@ -199,9 +204,7 @@ def _remedy(found: Signals, failed: int, worked: int) -> str:
                 if not 30 <= len(text) <= 220 or "?" in text or text.count("`") % 2 or not _SOLUTION.search(text) or text.endswith(":."):
                     continue
                 # No guess, and nothing about a file or package that the agent made for itself.
-                own = any(p.split("/")[0].rsplit(".", 1)[0] in text for p in found.scratch if len(p) > 4) or re.search(
-                    r"reproduc|mybug|repro_", text
-                )
+                own = any(p.split("/")[0].rsplit(".", 1)[0] in text for p in found.scratch if len(p) > 4) or _OWN.search(text)
                 if _GUESS.search(raw) or own:
                     continue
                 text = re.sub(
