@@ -263,7 +263,9 @@ def _sentences(
             "One stream in one order: these are differences along this path. They do not estimate what memory does on average; that takes several streams."
         )
     if any(0 < pair["only_arm"] + pair["only_baseline"] < 6 for pair in pairs):
-        said.append("With fewer than six discordant pairs no exact test can reach p < .05, whatever the effect.")
+        said.append(
+            "With fewer than six discordant pairs the exact test cannot reach p < .05 whatever the effect, and mid-p only with five on one side."
+        )
     if pairs:
         said.append(f"Memory learned with {label}.")
     for arm in arms if experiment.verdict == "rules" else ():

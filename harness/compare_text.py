@@ -69,7 +69,9 @@ def _issues(result: Mapping[str, Any]) -> list[list[str]]:
             cells.append("" if found["calls"] is None else str(found["calls"]))
             if found.get("item"):
                 score = "no score" if found["score"] is None else f"{found['score']:.2f}"
-                recalled = f"{found['recalled']} ({score})"
+                # The title gives way, never the score: a recall just above the threshold should be seen to be one.
+                title = str(found["recalled"])
+                recalled = f"{title if len(title) <= 38 else title[:37] + '…'} ({score})"
         rows.append([*cells, recalled])
     return rows
 

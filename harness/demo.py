@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -33,11 +35,22 @@ def demo_command(out: Path, *, workers: int = 2, as_json: bool = False) -> tuple
 def next_steps(out: Path) -> str:
     """What to type next."""
     bank = out / "reasoningbank" / "1-1" / "bank.lance"
+    name = _command()
     commands = [
-        (f"swe-memory items list --bank {bank}", "what was learned"),
-        (f"swe-memory compare {out} --json", "everything above, for a program"),
-        ("swe-memory learn FOLDER --bank my.lance", "learn from your own agent's attempts"),
-        ("swe-memory recall --bank my.lance --repo OWNER/NAME issue.md", "the one item that matters for an issue"),
+        (f"{name} items list --bank {bank}", "what was learned"),
+        (f"{name} compare {out} --json", "everything above, for a program"),
+        (f"{name} learn FOLDER --bank my.lance", "learn from your own agent's attempts"),
+        (f"{name} recall --bank my.lance --repo OWNER/NAME issue.md", "the one item that matters for an issue"),
     ]
     width = max(len(command) for command, _ in commands)
     return "\n".join(["What to type next", *(f"  {command.ljust(width)}  {why}" for command, why in commands)])
+
+
+def _command() -> str:
+    """How this reader can type ``swe-memory``: ``make demo`` puts it into .venv/bin, which need not be on the path."""
+    if shutil.which("swe-memory"):
+        return "swe-memory"
+    beside = Path(sys.executable).parent / "swe-memory"
+    if not beside.is_file():
+        return f"{sys.executable} -m swe_memory"
+    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)

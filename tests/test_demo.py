@@ -17,7 +17,9 @@ from swe_memory.errors import UsageError
 def test_the_demo_names_commands_that_exist() -> None:
     from swe_memory.cli import cli
 
-    named = {line.split()[1] for line in next_steps(Path("demo-run")).splitlines() if line.startswith("  swe-memory")}
+    lines = [line.split() for line in next_steps(Path("demo-run")).splitlines()[1:]]
+    assert all(Path(words[0]).name == "swe-memory" for words in lines)
+    named = {words[1] for words in lines}
     assert named and named <= set(cli.commands) | set(cli.list_commands(None))  # type: ignore[arg-type]
 
 

@@ -125,7 +125,7 @@ def _print(found: object, explain: bool) -> None:
                 f"{candidate.path_score:.1f}",
                 candidate.issue_id,
                 candidate.outcome,
-                options.shorten(candidate.item_title, 48) or "(no item)",
+                options.shorten(candidate.item_title, 48) or "-",
                 options.shorten(candidate.removed, 48),
             )
             for candidate in found.candidates
