@@ -131,6 +131,44 @@ def test_a_daemon_in_a_session_of_its_own_ends_with_the_environment(tmp_path: Pa
     assert gone(child)
 
 
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="needs Linux's /proc")
+def test_neither_a_new_session_nor_an_empty_environment_lets_a_process_outlive_its_command_or_the_environment(tmp_path: Path) -> None:
+    escape = "env -i setsid sh -c 'echo $$ > {0}; exec sleep 600' > /dev/null 2>&1 & until [ -s {0} ]; do sleep .01; done; "
+    environment = LocalEnvironment(tmp_path)
+    assert environment.execute(escape.format("kept")).returncode == 0
+    assert environment.execute(escape.format("late") + "sleep 600", timeout=1.5).timed_out
+    kept, late = (int((tmp_path / name).read_text(encoding="utf-8")) for name in ("kept", "late"))
+    assert gone(late) and alive(kept)
+    environment.close()
+    assert gone(kept)
+
+
+def test_one_environment_leaves_the_processes_of_another_alone(tmp_path: Path) -> None:
+    one, other = LocalEnvironment(tmp_path), LocalEnvironment(tmp_path)
+    child = int(one.execute("sleep 600 > /dev/null 2>&1 & echo $!").output)
+    other.execute("true")
+    other.close()
+    assert alive(child)
+    one.close()
+    assert gone(child)
+
+
+@pytest.mark.parametrize("start", ["python -c", "python3 -c", "PYTHONPATH=src python -c", f"{sys.executable} -c", "python -B -m runner"])
+def test_the_harness_cannot_be_imported_by_accident_and_a_repository_may_have_such_names(environment: LocalEnvironment, start: str) -> None:
+    (environment.workdir / "runner.py").write_text("import sys; exec(sys.argv[1])", encoding="utf-8")
+    for name in ("harness", "harness.minibench", "swe_memory", "prompts"):
+        execution = environment.execute(f"{start} 'import {name}'")
+        assert execution.returncode == 1 and "ModuleNotFoundError" in execution.output, name
+    assert environment.execute(f"{start} 'import pytest, json, xml.dom'").returncode == 0
+    (environment.workdir / "harness").mkdir()
+    (environment.workdir / "harness" / "minibench.py").write_text("print('their own')", encoding="utf-8")
+    assert environment.execute(f"{start} 'import harness.minibench'").output == "their own\n"
+
+
+def test_a_command_sees_the_arguments_of_a_plain_bash(environment: LocalEnvironment) -> None:
+    assert environment.execute("echo $# $0").output == "0 bash\n"
+
+
 def test_a_command_that_closes_its_output_is_waited_for_and_limited(environment: LocalEnvironment) -> None:
     assert environment.execute("exec >&- 2>&-; sleep .2; exit 4").returncode == 4
     execution = environment.execute("echo x; exec >&- 2>&-; sleep 600", timeout=1.5)

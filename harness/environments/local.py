@@ -4,12 +4,19 @@ What it does: each command gets a session of its own, a time limit that ends the
 environment that holds nothing of the caller's but PATH (so no API keys), and bounded output. What it does not do: keep a command from reading or
 writing other files, from the network, from reading ``/proc`` of the process that started it, or from using up memory or disk. Run agents that you would
 not run yourself in a container.
+
+Two things are made harder without being prevented. ``import harness`` and ``import swe_memory`` (the bench and its fixes) fail in Python as it is started
+from here, so that an agent does not come upon them by accident; ``python -I``, or reading the files, still finds them. And what a command leaves running
+is found by its process group, by a mark in its environment and by a mark in its resource limits (the size of POSIX message queues, which nothing else
+sets), so that neither a new session nor an empty environment lets it outlive :meth:`LocalEnvironment.close`; a program that sets that limit itself does.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import resource
 import secrets
 import select
 import shlex
@@ -28,9 +35,27 @@ from harness.environments.bounded import BoundedOutput
 from harness.files import remove_tree, to_bytes
 
 TIMED_OUT = 124  # as timeout(1) reports it
+_HIDDEN = ("harness", "prompts", "swe_memory")
+_GUARD = f"""\
+import os, sys
+from importlib.machinery import PathFinder
+class _Guard:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if path is not None or name not in {_HIDDEN!r}:
+            return None
+        found = PathFinder.find_spec(name, [p for p in sys.path if os.path.realpath(p or os.curdir) != {str(Path(__file__).resolve().parents[2])!r}])
+        if found is None:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+        return found
+sys.meta_path.insert(0, _Guard)
+"""
+_MARKED = 'ulimit -Sq "$1" 2>/dev/null && ulimit -Hq "$2" 2>/dev/null; shift 2; exec bash "$@"'
+_LIMITS = re.compile(rb"^Max msgqueue size +([0-9]+) +([0-9]+) ", re.MULTILINE)
 _COOKIE = "SWE_MEMORY_ENVIRONMENT"
 _LONGEST_ARGUMENT = 100_000  # bytes; Linux refuses a single argument of 128 KiB
 _GRACE = 1.0  # seconds between SIGTERM and SIGKILL
+_ROUNDS = 20  # of looking for processes to kill, at the end
 _DRAIN = 0.1  # seconds to go on reading after the shell has ended while a background child still holds the pipe
 
 
@@ -57,14 +82,22 @@ class LocalEnvironment:
         self._output_limit = output_limit
         self._cookie = secrets.token_hex(16)
         self._commands = 0
+        # Soft and hard limit of a command's processes: the hard one is this environment's, the soft one goes down by one with each command.
+        most = resource.getrlimit(resource.RLIMIT_MSGQUEUE)[1] if sys.platform == "linux" else 0
+        most = 819_200 if most == resource.RLIM_INFINITY else most
+        self._hard = most - 1 - secrets.randbelow(max(1, most // 4))
+        self._soft = self._hard - secrets.randbelow(max(1, most // 4))
         self._groups: set[int] = set()
         self._scratch = Path(tempfile.mkdtemp(prefix="env-" if parent else "swe-memory-env-", dir=parent))
-        for name in ("home", "tmp", "bin"):
+        for name in ("home", "tmp", "bin", "guard"):
             (self._scratch / name).mkdir()
+        (self._scratch / "guard" / "sitecustomize.py").write_text(_GUARD, encoding="utf-8")
+        guard = shlex.quote(str(self._scratch / "guard"))
         for name in ("python", "python3"):
             # A wrapper, not a link: a link would make the interpreter forget its virtual environment.
             wrapper = self._scratch / "bin" / name
-            wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+            first = f"PYTHONPATH={guard}${{PYTHONPATH:+:$PYTHONPATH}}\nexport PYTHONPATH\n"  # also where a command has set its own
+            wrapper.write_text(f'#!/bin/sh\n{first}exec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
             wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
         self._variables = self._environment(variables or {})
 
@@ -88,6 +121,7 @@ class LocalEnvironment:
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
             "PYTHONNOUSERSITE": "1",
+            "PYTHONPATH": str(self._scratch / "guard"),
             **variables,
         }
 
@@ -97,18 +131,18 @@ class LocalEnvironment:
         if "\0" in command:
             return Execution("bash: a command cannot hold a NUL character\n", 126)
         encoded = to_bytes(command)
-        arguments = [b"bash", b"-c", encoded]
+        arguments = [b"-c", encoded]
         self._commands += 1
-        cookie = f"{self._cookie}-{self._commands}"
+        number = self._commands
         try:
             if len(encoded) > _LONGEST_ARGUMENT:
                 script = self._scratch / "command.sh"
                 script.write_bytes(encoded)
-                arguments = [b"bash", os.fsencode(script)]
+                arguments = [os.fsencode(script)]
             process = subprocess.Popen(
-                arguments,
+                [b"bash", b"-c", _MARKED.encode(), b"bash", b"%d" % (self._soft - number), b"%d" % self._hard, *arguments],
                 cwd=self.workdir,
-                env={**self._variables, _COOKIE: cookie},
+                env={**self._variables, _COOKIE: f"{self._cookie}-{number}-"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -123,9 +157,9 @@ class LocalEnvironment:
             return Execution(f"bash: {what}: {error.strerror}\n", 127)
         self._groups.add(process.pid)
         try:
-            return self._follow(process, time.monotonic() + limit, cookie)
+            return self._follow(process, time.monotonic() + limit, number)
         except BaseException:
-            self._end(process, cookie)
+            self._end(process, number)
             raise
         finally:
             if process.stdout is not None:
@@ -133,7 +167,7 @@ class LocalEnvironment:
             if not _group_alive(process.pid):
                 self._groups.discard(process.pid)
 
-    def _follow(self, process: subprocess.Popen[bytes], deadline: float, cookie: str) -> Execution:
+    def _follow(self, process: subprocess.Popen[bytes], deadline: float, number: int) -> Execution:
         assert process.stdout is not None
         pipe = process.stdout.fileno()
         os.set_blocking(pipe, False)
@@ -144,7 +178,7 @@ class LocalEnvironment:
             if drained_by is None and process.poll() is not None:
                 drained_by = now + _DRAIN
             if drained_by is None and now >= deadline:
-                self._end(process, cookie)
+                self._end(process, number)
                 _read(pipe, output)
                 return Execution(output.text(), TIMED_OUT, timed_out=True)
             wait = min(deadline - now, 0.02) if drained_by is None else drained_by - now
@@ -156,38 +190,43 @@ class LocalEnvironment:
         try:
             process.wait(timeout=max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:  # the command closed its output and goes on
-            self._end(process, cookie)
+            self._end(process, number)
             return Execution(output.text(), TIMED_OUT, timed_out=True)
         return Execution(output.text(), process.returncode)
 
-    def _end(self, process: subprocess.Popen[bytes], cookie: str) -> None:
-        """SIGTERM to the command's process group and to what has left the group (known by the cookie in its environment), then SIGKILL."""
+    def _end(self, process: subprocess.Popen[bytes], number: int) -> None:
+        """SIGTERM to the command's process group and to what has left the group (known by its marks), then SIGKILL."""
         group = process.pid
         _signal(group, signal.SIGTERM)
-        strays = [pid for pid in self._marked(cookie) if _session_of(pid) != group]
+        strays = [pid for pid in self._marked(number) if _session_of(pid) != group]
         for pid in strays:
             _kill(pid, signal.SIGTERM)
         until = time.monotonic() + _GRACE
-        while time.monotonic() < until and self._running(process, cookie):
+        while time.monotonic() < until and self._running(process, number):
             time.sleep(0.01)
         _signal(group, signal.SIGKILL)
         for pid in strays:
             _kill(pid, signal.SIGKILL)
         process.wait()
 
-    def _running(self, process: subprocess.Popen[bytes], cookie: str) -> bool:
-        """Whether anything of the command is left. A zombie has no environment, so one that nobody reaps does not count."""
+    def _running(self, process: subprocess.Popen[bytes], number: int) -> bool:
+        """Whether anything of the command is left. A zombie that nobody reaps does not count."""
         process.poll()
-        return bool(self._marked(cookie)) if Path("/proc/self/environ").exists() else _group_alive(process.pid)
+        return bool(self._marked(number)) if Path("/proc/self/environ").exists() else _group_alive(process.pid)
 
-    def _marked(self, cookie: str) -> list[int]:
-        """Processes whose cookie starts with ``cookie``; [] where there is no /proc."""
-        wanted = f"{_COOKIE}={cookie}".encode()
+    def _marked(self, number: int | None = None) -> list[int]:
+        """Processes of one command, or of all; [] where there is no /proc."""
+        wanted = f"{_COOKIE}={self._cookie}-{'' if number is None else f'{number}-'}".encode()
+        numbers = range(1, self._commands + 1) if number is None else (number,)
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             # A process may end, or belong to somebody else, while we look.
             with contextlib.suppress(OSError):
-                if any(variable.startswith(wanted) for variable in (entry / "environ").read_bytes().split(b"\0")):
+                limits = _LIMITS.search((entry / "limits").read_bytes())
+                marked = limits is not None and int(limits[2]) == self._hard and self._soft - int(limits[1]) in numbers
+                if not marked:
+                    marked = any(variable.startswith(wanted) for variable in (entry / "environ").read_bytes().split(b"\0"))
+                if marked and (entry / "stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z":
                     found.append(int(entry.name))
         return sorted(found)
 
@@ -196,8 +235,11 @@ class LocalEnvironment:
         for group in sorted(self._groups):
             _signal(group, signal.SIGKILL)
         self._groups.clear()
-        for pid in self._marked(self._cookie):
-            _kill(pid, signal.SIGKILL)
+        for _ in range(_ROUNDS if self._commands else 0):  # again, for what was forked meanwhile
+            if not (left := self._marked()):
+                break
+            for pid in left:
+                _kill(pid, signal.SIGKILL)
         remove_tree(self._scratch)
 
     def __enter__(self) -> LocalEnvironment:
