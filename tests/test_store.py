@@ -348,6 +348,26 @@ def test_rows_given_up_before_their_commit_cannot_be_committed_and_are_written_a
     assert orphans(shown) == [] and len(shown.search(vector=unit(rng), terms="", text="", guard=Guard())) == len(shown.experiences())
 
 
+def test_a_writer_goes_on_beside_one_that_is_days_ahead_and_tidies_at_every_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    writer, other = opened(tmp_path / "bank"), opened(tmp_path / "bank")
+    batch, write, tries = Batch((stored("a", unit(rng), number=1),)), writer.write, []
+
+    def slow(*args: Any) -> None:
+        write(*args)
+        optimize(other, START + timedelta(days=3, seconds=len(tries)))
+
+    monkeypatch.setattr(writer, "write", slow)
+    for txn in ("t1", "t2"):
+        tries.append(txn)
+        try:
+            writer.learn("learn", batch, txn=txn, session="s", at=START, generation=1)
+        except Abandoned:
+            continue
+        break
+    assert tries == ["t1", "t2"] and [e.key for e in other.experiences()] == ["a"] and orphans(other) == []
+
+
 def test_an_abandonment_that_comes_after_the_commit_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     writer, other = opened(tmp_path / "bank"), opened(tmp_path / "bank")

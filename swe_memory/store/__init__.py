@@ -150,7 +150,8 @@ class Store:
 
     def write(self, batch: Batch, generation: int, txn: str, at: datetime) -> None:
         """Write the rows of a transaction. Nobody sees them before :meth:`commit`."""
-        stamp = at.isoformat()
+        # Not before the clock that gave rows up last: written anew by a clock a day behind, they would be given up again and again.
+        stamp = max([at.isoformat(), *(c.at for c in self.log.commits if c.kind == "abandon")])
         new = [item for experience in batch.experiences for item in experience.items] + list(batch.items)
         self.tables.append(schema.experiences_table(generation), [rows.experience_row(e, txn, stamp) for e in batch.experiences])
         self.tables.append(schema.items_table(generation), [rows.item_row(i, txn, stamp) for i in new])
