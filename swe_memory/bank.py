@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from swe_memory.differences import DiffReport
     from swe_memory.learning import LearnReport
     from swe_memory.maintenance import CheckReport, Session, UndoReport
     from swe_memory.ranking import RankingSettings
     from swe_memory.store.upkeep import OptimizeReport
-    from swe_memory.transfer import DiffReport, ExportReport, ImportReport
+    from swe_memory.transfer import ExportReport, ImportReport
 
 # How many experiences each list of the search gives to the ranking; more only where its guards leave none.
 CANDIDATES = 50
@@ -384,8 +385,8 @@ class MemoryBank:
         return merge(self._workspace, other._workspace.store, session=session)
 
     def diff(self, other: MemoryBank) -> DiffReport:
-        """What this bank and another hold differently. See :func:`swe_memory.transfer.diff`."""
-        from swe_memory.transfer import diff
+        """What this bank and another hold differently. See :func:`swe_memory.differences.diff`."""
+        from swe_memory.differences import diff
 
         return diff(self._workspace.store, other._workspace.store)
 

@@ -1,4 +1,4 @@
-"""Banks in and out: export, import, merge, diff.
+"""Banks in and out: export, import, merge.
 
 An export is one JSON object a line: a header, then experiences, items and uses, in the order they were added. Vectors are left out; importing computes them
 again, with whatever embedder the receiving bank has. A file from elsewhere is data from a stranger: every line is validated, and every text passes the same
@@ -57,27 +57,6 @@ class ImportReport:
     uses: int
     session: str
     skipped: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One experience or item that two banks do not share, or hold differently (``what``)."""
-
-    kind: str
-    id: str
-    issue_id: str
-    title: str
-    what: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DiffReport:
-    """``same`` counts experiences and items that agree in everything but the version they were added at."""
-
-    same: int
-    only_here: tuple[Difference, ...]
-    only_there: tuple[Difference, ...]
-    changed: tuple[Difference, ...]
 
 
 def _plain(value: object) -> object:
@@ -354,7 +333,7 @@ def _bounded(source: IO[str]) -> Iterator[str]:
 def _import(workspace: Workspace, found: _File, session: str | None) -> ImportReport:
     workspace.check_writable()
     workspace.check_embedder()
-    store, session = workspace.store, session or workspace.fresh_id()
+    store, session = workspace.store, name(session) if session else workspace.fresh_id()
     state = store.state()
     lost = store.lost(state.seq)  # an import brings back what was lost here
     known, taken = state.experiences.keys() - lost.keys(), {i for i, s in state.items.items() if s.experience not in lost}
@@ -411,44 +390,3 @@ def _import_uses(workspace: Workspace, found: _File, session: str) -> int:
         except GenerationChanged:
             continue
     return len(new)
-
-
-def diff(here: Store, there: Store) -> DiffReport:
-    """What two banks hold differently, by experience key and item id; bank versions are left out of the comparison."""
-    same = 0
-    only_here: list[Difference] = []
-    only_there: list[Difference] = []
-    changed: list[Difference] = []
-
-    def experiences(store: Store) -> dict[str, Experience]:
-        return {e.key: replace(e, added=0) for e in store.experiences()}
-
-    def items(store: Store) -> dict[str, MemoryItem]:
-        return {i.id: replace(i, added=0, retired=None) for i in store.items()}
-
-    for kind, mine, theirs in (("experience", experiences(here), experiences(there)), ("item", items(here), items(there))):
-        for key in sorted(mine.keys() | theirs.keys()):
-            a, b = mine.get(key), theirs.get(key)
-            if a is None:
-                only_there.append(_difference(kind, key, theirs[key]))
-            elif b is None:
-                only_here.append(_difference(kind, key, a))
-            elif a == b:
-                same += 1
-            else:
-                changed.append(_difference(kind, key, a, ", ".join(_changes(asdict(a), asdict(b)))))
-    return DiffReport(same, tuple(only_here), tuple(only_there), tuple(changed))
-
-
-def _difference(kind: str, key: str, record: Experience | MemoryItem, what: str = "") -> Difference:
-    if isinstance(record, Experience):
-        return Difference(kind, key, record.issue.id, record.issue.title[:120], what)
-    return Difference(kind, key, record.provenance.issue_id, record.title, what)
-
-
-def _changes(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for field in a:
-        if isinstance(a[field], dict) and isinstance(b[field], dict):
-            yield from _changes(a[field], b[field], f"{prefix}{field}.")
-        elif a[field] != b[field]:
-            yield f"{prefix}{field}"

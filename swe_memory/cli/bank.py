@@ -156,7 +156,7 @@ def export_(file: Path, bank_uri: str, as_json: bool) -> None:
 
     \b
     Example: swe-memory bank export team.jsonl --bank team.lance
-    JSON: {bank, file, experiences, items, uses, bank_version}
+    JSON: {bank, file, experiences, items, uses, bank_version, unreadable: [text]}; exit code 1 where a damaged bank could not give everything
     """
     with options.open_bank(bank_uri, read_only=True, any_embedder=True) as opened:
         result = options.plain(opened.export(file))
@@ -164,6 +164,8 @@ def export_(file: Path, bank_uri: str, as_json: bool) -> None:
         options.print_json({"bank": bank_uri, "file": str(file), **result})
     else:
         _facts({"bank": bank_uri, "file": str(file), **result})
+    if result["unreadable"]:
+        raise click.exceptions.Exit(1)
 
 
 @bank.command("import")
