@@ -118,6 +118,9 @@ def _print(found: object, explain: bool) -> None:
     for reason in found.reasons:
         click.echo(f"  - {reason}")
     if explain and found.candidates:
+        # What could have been recalled, best first, and the nearest of what a guard removed; --json has them all.
+        open_, removed = ([c for c in found.candidates if bool(c.removed) is gone] for gone in (False, True))
+        shown = [*removed[:5], *open_[:10]]
         rows = [
             (
                 f"{candidate.score:.3f}",
@@ -128,7 +131,9 @@ def _print(found: object, explain: bool) -> None:
                 options.shorten(candidate.item_title, 48) or "-",
                 options.shorten(candidate.removed, 48),
             )
-            for candidate in found.candidates
+            for candidate in shown
         ]
         click.echo()
         click.echo(options.table(("score", "cosine", "paths", "experience", "outcome", "best item", "removed by"), rows, right=(0, 1, 2)))
+        if len(found.candidates) > len(shown):
+            click.echo(f"... and {len(found.candidates) - len(shown)} more (--json lists all)")
