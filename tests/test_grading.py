@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import fcntl
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from harness.dataset import Dataset, load_dataset
-from harness.grading import Grader
+from harness.grading import Grader, GradeReport, grade
 from harness.instances import Instance, instance_from_row
 from harness.workdir import workdir_for
 from swe_memory.errors import UsageError
@@ -177,3 +181,86 @@ def test_the_worker_ends_when_the_run_is_killed(tmp_path: Path) -> None:
         assert ended, "the worker outlived the run that started it"
     finally:
         os.close(worker)
+
+
+def test_a_worker_that_dies_is_replaced(instance: Instance, tmp_path: Path) -> None:
+    with Grader() as grader:
+        assert grader.grade(instance, instance.grading.patch, workspace=tmp_path).outcome == "resolved"
+        process = grader._process
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert grader.grade(instance, instance.grading.patch, workspace=tmp_path).outcome == "resolved"
+        again = grader._process
+        assert again is not None
+        assert again.pid != process.pid
+    assert again.returncode is not None
+    grader.close()
+
+
+def test_threads_share_one_worker(bench: Dataset, grader: Grader, tmp_path: Path) -> None:
+    def one(instance: Instance) -> GradeReport:
+        return grader.grade(instance, instance.grading.patch, workspace=tmp_path)
+
+    chosen = bench.instances[:4]
+    with ThreadPoolExecutor(4) as pool:
+        reports = list(pool.map(one, chosen))
+    assert [report.outcome for report in reports] == ["resolved"] * 4
+    assert [report.instance_id for report in reports] == [instance.issue.id for instance in chosen]
+
+
+def test_one_patch_can_be_graded_without_a_grader_of_ones_own(instance: Instance, tmp_path: Path) -> None:
+    done = grade(instance, "", workspace=tmp_path)
+    assert done.outcome == "empty_patch"
+    assert dataclasses.asdict(done)["instance_id"] == IID
+
+
+def test_words_about_an_outcome_quote_no_hidden_test(instance: Instance, grader: Grader, tmp_path: Path) -> None:
+    patch = edited(instance, tmp_path, tabular__table="def nothing():\n    pass\n")
+    done = grader.grade(instance, patch, workspace=tmp_path / "w")
+    words = " ".join([done.reason, *done.flags])
+    for name in (*instance.grading.fail_to_pass, *instance.grading.pass_to_pass):
+        assert name not in words
+        assert name.split("::")[-1] not in words
+
+
+LIES = {
+    "a machine without memory": ">>>>> Tests Errored\\nKilled\\n",
+    "a machine without a network": ">>>>> Patch Apply Failed\\nCould not resolve host: example.invalid\\n",
+    "an interpreter without pytest": ">>>>> Tests Errored\\n/usr/bin/python: No module named pytest\\n",
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
+def test_code_that_pretends_a_failure_of_the_machine_is_unresolved(instance: Instance, grader: Grader, tmp_path: Path, lie: str) -> None:
+    code = f"import os\nos.write(1, b'{lie}')\nos._exit(1)\n"
+    patch = edited(instance, tmp_path, tabular__table=code, conftest=code)
+    done = grader.grade(instance, patch, workspace=tmp_path / "w")
+    assert (done.outcome, done.report[IID]["infra_failure"]) == ("unresolved", False), done.reason
+    assert list((tmp_path / "w").iterdir()) == []
+
+
+@pytest.mark.parametrize("odd", ["\ud800", "\udcff", "\x00", "\U0010ffff"])
+def test_no_character_in_a_patch_stops_the_grader(instance: Instance, grader: Grader, tmp_path: Path, odd: str) -> None:
+    patch = f"diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+{odd}\n"
+    done = grader.grade(instance, patch, workspace=tmp_path / "w", logs=tmp_path / "logs")
+    assert done.outcome in ("unresolved", "not_applied") and (tmp_path / "logs" / "patch.diff").stat().st_size > 70
+
+
+def test_hidden_tests_are_graded_in_a_private_place_that_is_removed_even_after_a_kill(
+    instance: Instance, grader: Grader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "swe-memory-grade-abandoned").mkdir()
+    (tmp_path / "swe-memory-grade-abandoned" / "eval.sh").touch()
+    held = tmp_path / "swe-memory-grade-held"
+    held.mkdir()
+    handle = os.open(held, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    looking = with_script(instance, f"stat -c 'place %a %n' {tmp_path}/swe-memory-grade-*")
+    grader.grade(looking, instance.grading.patch, logs=tmp_path / "logs")
+    os.close(handle)
+    output = (tmp_path / "logs" / "test_output.txt").read_text(encoding="utf-8")
+    places = [line.split() for line in output.splitlines() if line.startswith("place ")]
+    assert len(places) == 2 and [mode for _, mode, name in places if "held" not in name] == ["700"]
+    assert sorted(path.name for path in tmp_path.glob("swe-memory-*")) == [held.name]
