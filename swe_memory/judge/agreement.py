@@ -87,7 +87,7 @@ class Agreement:
             ("specificity", self.specificity),
             ("balanced accuracy", self.balanced_accuracy),
             ("  unknown = wrong", self.strict),
-            ("AUROC", self.auroc),
+            (f"AUROC, all {total}", self.auroc),  # an unknown counts as .5, so no attempt is left out
         ):
             if figure is not None:
                 lines.append(f"{name:<18} {figure}")
