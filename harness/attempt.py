@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.agents import Agent, Limits
+from harness.agents import Agent, Assignment, Limits
+from harness.metering import Meter
 from harness.events import AttemptState, Journal, write_file
 from harness.files import remove_tree, to_bytes
 from swe_memory.errors import InfraError, SweMemoryError, TrajectoryError
@@ -150,7 +151,10 @@ def _run(setting: Setting, instance: Instance, recall: Recall | None, where: dic
         with LocalEnvironment(
             workdir.path, timeout=setting.limits.command_seconds, variables=setting.variables, parent=setting.scratch
         ) as environment:
-            trajectory = _guarded(setting, issue, Stoppable(environment, setting.halt), memory)
+            meter = Meter(setting.limits)
+            (place / "scratch").mkdir()
+            work = Assignment(issue, memory, setting.limits, meter, workdir.path, place / "scratch")
+            trajectory = _guarded(setting, work, Stoppable(environment, setting.halt))
         if trajectory.patch is None:
             trajectory = _collected(trajectory, workdir)
     finally:
@@ -173,13 +177,14 @@ def _run(setting: Setting, instance: Instance, recall: Recall | None, where: dic
     )
 
 
-def _guarded(setting: Setting, issue: Issue, environment: Environment, memory: str) -> Trajectory:
+def _guarded(setting: Setting, work: Assignment, environment: Environment) -> Trajectory:
     """The agent's run. An agent that crashes has failed its attempt, as one that gives up has; a run of days must not end with it."""
     try:
-        return setting.agent.run(issue, environment, memory, setting.limits)
+        return setting.agent.run(work, environment)
     except (SweMemoryError, OSError):
         raise
     except Exception as error:
+        issue = work.issue
         return Trajectory((), f"AgentError: {type(error).__name__}: {error}"[:200], "", issue.id, issue.text, agent=setting.agent.name)
 
 

@@ -15,6 +15,7 @@ from harness.agents.repair_source import Source, make_edit
 from harness.environments.local import LocalEnvironment
 from swe_memory.errors import UsageError
 from swe_memory.records import Issue, Trajectory
+from tests.assignments import assignment
 from tests.small_bench import git
 
 QUICK = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -34,7 +35,7 @@ def make_repo(folder: Path, files: dict[str, str]) -> Path:
 def attempt(folder: Path, text: str, memory: str = "", calls: int = 60) -> Trajectory:
     environment = LocalEnvironment(folder, variables=QUICK)
     try:
-        return RepairAgent().run(Issue("acme__shop-1", "acme/shop", text), environment, memory, Limits(calls=calls))
+        return RepairAgent().run(assignment(Issue("acme__shop-1", "acme/shop", text), folder, memory, Limits(calls=calls)), environment)
     finally:
         environment.close()
 
@@ -131,7 +132,7 @@ def test_memory_changes_the_order_of_tries_and_nothing_else(tmp_path: Path) -> N
         issue = Issue(
             "acme__shop-1", "acme/shop", text.replace("assert last_days([1, 2, 3, 4], 2) == [3, 4]", "last_days([1], 1)\nassert False")
         )
-        found = RepairAgent().run(issue, environment, memory, Limits(calls=400))
+        found = RepairAgent().run(assignment(issue, folder, memory, Limits(calls=400)), environment)
         environment.close()
         return [step.actions[0].command for step in found.steps if step.thought.startswith("Hypothesis")]
 

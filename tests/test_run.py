@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.agents import Limits
+from harness.agents import Assignment, Limits
 from harness.attempt import Halted, Outcome, Stoppable, read_trajectory, trajectory_document
 from harness.cli import run
 from harness.dataset import load_dataset
@@ -246,7 +246,7 @@ def test_an_agent_that_crashes_has_failed_its_attempt_only(
     class Crashing:
         name = "repair"
 
-        def run(self, issue: Issue, environment: object, memory: str, limits: Limits) -> Trajectory:
+        def run(self, work: Assignment, environment: object) -> Trajectory:
             raise RecursionError("too deep")
 
     monkeypatch.setattr("harness.scheduler.make_agent", lambda _: Crashing())
@@ -264,7 +264,7 @@ class Scripted:
     def __init__(self, command: str = "true", patch: str | None = None, error: Exception | None = None) -> None:
         self.command, self.patch, self.error = command, patch, error
 
-    def run(self, issue: Issue, environment: Environment, memory: str, limits: Limits) -> Trajectory:
+    def run(self, work: Assignment, environment: Environment) -> Trajectory:
         done = environment.execute(self.command)
         if self.error:
             raise self.error

@@ -1,56 +1,59 @@
 """Agents that the instrument can run.
 
-An agent gets a public issue, an environment that runs bash commands, and the memory's prompt text; it gives back a trajectory. It sees no grading data:
-the types it is handed have no place for any.
+An agent gets an assignment (a public issue, the memory's prompt text, limits, a meter, a copy of the repository) and an environment that runs bash
+commands; it gives back a trajectory. It sees no grading data: the types it is handed have no place for any.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from harness.metering import Limits, Meter
 from swe_memory.errors import UsageError
 from swe_memory.records import Issue, Trajectory
 
 if TYPE_CHECKING:
     from harness.environments import Environment
 
-AGENTS = ("repair",)
+__all__ = ["AGENTS", "Agent", "Assignment", "Limits", "Meter", "make_agent"]
+
+AGENTS = ("repair", "command: PROGRAM ...")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What one attempt may use.
+class Assignment:
+    """What one attempt is about. ``memory`` is the recalled prompt text, "" for none.
 
-    ``calls`` is the number of turns (for a language model: model calls; for the repair agent: commands, one a turn). ``command_seconds`` bounds one
-    command.
+    ``workdir`` is the agent's own copy of the repository on this machine (a git repository at the issue's base commit), ``scratch`` an empty folder
+    beside it for the agent's files, gone after the attempt. An agent that works by commands alone needs neither.
     """
 
-    calls: int = 60
-    command_seconds: float = 120.0
-
-    def __post_init__(self) -> None:
-        if self.calls < 1:
-            raise UsageError(
-                f"a call limit of {self.calls} lets an agent do nothing", "give a call limit of 1 or more, e.g. --call-limit 60"
-            )
-        if self.command_seconds <= 0:
-            raise UsageError(
-                f"a time limit of {self.command_seconds} s for a command lets nothing finish", "give a number of seconds above 0"
-            )
+    issue: Issue
+    memory: str
+    limits: Limits
+    meter: Meter
+    workdir: Path
+    scratch: Path
 
 
 class Agent(Protocol):
-    """One way of trying to resolve an issue."""
+    """One way of trying to resolve an issue.
+
+    ``users_environment``: its commands run with the user's own environment variables (a program of the user's that needs its keys) instead of a clean one.
+    """
 
     name: str
+    users_environment: bool
 
-    def run(self, issue: Issue, environment: Environment, memory: str, limits: Limits) -> Trajectory:
-        """Try to resolve ``issue`` by commands in ``environment``; ``memory`` is the recalled prompt text, "" for none.
+    def run(self, work: Assignment, environment: Environment) -> Trajectory:
+        """Try to resolve the issue by commands in ``environment``.
 
         A patch of None in the trajectory means: what it changed in the working copy is to be collected.
 
-        Running out of calls or time is an outcome and is said in the trajectory's exit status. Raises InfraError where the environment broke.
+        Reaching a limit is an outcome and is said in the trajectory's exit status; an agent may also let the meter's
+        :class:`~harness.metering.LimitReached` pass, at the price of its trajectory. Raises InfraError where the environment broke.
         """
         ...
 

@@ -24,10 +24,11 @@ from harness.agents.repair_order import Hints, families_of_error, rank
 from harness.agents.repair_source import Edit, Source
 from harness.agents.repair_templates import candidates
 from harness.agents.repair_try import try_command
-from swe_memory.records import Action, Issue, Step, Trajectory
+from harness.metering import LimitReached
+from swe_memory.records import Action, Issue, Step, Trajectory, Usage
 
 if TYPE_CHECKING:
-    from harness.agents import Limits
+    from harness.agents import Assignment, Limits, Meter
     from harness.environments import Environment, Execution
 
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -36,16 +37,13 @@ STABLE = "sed -E 's/ in [0-9.]+s$//; s/0x[0-9a-f]{6,}/0x/g'"
 TASK = "Please fix this issue in the repository of the working directory:\n\n<pr_description>\n{text}\n</pr_description>\n"
 
 
-class _OutOfCalls(Exception):
-    """The limit leaves no call for what comes next."""
-
-
 class _Session:
     """The calls of one attempt: each is one thought and one command, recorded."""
 
-    def __init__(self, environment: Environment, limits: Limits) -> None:
+    def __init__(self, environment: Environment, limits: Limits, meter: Meter) -> None:
         self._environment = environment
         self._limits = limits
+        self._meter = meter
         self.steps: list[Step] = []
 
     @property
@@ -54,15 +52,17 @@ class _Session:
         return self._limits.calls - len(self.steps)
 
     def run(self, thought: str, command: str, *, reserve: int = 1) -> Execution:
-        """One call. Raises :class:`_OutOfCalls` where it would leave fewer than ``reserve`` calls."""
+        """One call. Raises :class:`LimitReached` where a limit is reached, or it would leave fewer than ``reserve`` calls."""
         if self.left <= reserve:
-            raise _OutOfCalls
+            raise LimitReached("calls")
+        self._meter.check()
         return self.last(thought, command)
 
     def last(self, thought: str, command: str) -> Execution:
         """One call without a reserve; the caller has seen that one is left."""
         execution = self._environment.execute(command, timeout=self._limits.command_seconds)
         self.steps.append(Step(thought, (Action(command, execution.output, execution.returncode),)))
+        self._meter.add(Usage(calls=1))
         return execution
 
 
@@ -70,20 +70,22 @@ class RepairAgent:
     """See the module. ``files`` is how many suspicious files it reads at most."""
 
     name = "repair"
+    users_environment = False
 
     def __init__(self, *, files: int = 4) -> None:
         self.files = files
 
-    def run(self, issue: Issue, environment: Environment, memory: str, limits: Limits) -> Trajectory:
-        """Try to resolve ``issue``; see :class:`harness.agents.Agent`. Exit status: ``Submitted`` or ``LimitsExceeded``.
+    def run(self, work: Assignment, environment: Environment) -> Trajectory:
+        """Try to resolve the issue; see :class:`harness.agents.Agent`. Exit status: ``Submitted``, or that of the limit which was reached.
 
-        Same issue, repository, memory text and limits give the same commands.
+        Same issue, repository, memory text and call limit give the same commands.
         """
-        session = _Session(environment, limits)
+        issue = work.issue
+        session = _Session(environment, work.limits, work.meter)
         try:
-            patch, status = self._work(issue, session, memory), "Submitted"
-        except _OutOfCalls:
-            patch, status = "", "LimitsExceeded"
+            patch, status = self._work(issue, session, work.memory), "Submitted"
+        except LimitReached as reached:
+            patch, status = "", reached.status
             if session.left:
                 session.last(
                     "The call limit is reached and no edit was found that passes the reproduction and the tests. I leave the files as they were.",
