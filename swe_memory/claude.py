@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from swe_memory.budget import Budget, BudgetSpent
 from swe_memory.errors import ModelError, UsageError
 from swe_memory.pricing import Price, price
+from swe_memory.rate import RateLimiter, Stopped
 from swe_memory.records import Usage
 from swe_memory.wire import Reply, Tokens, check_address, seconds_to_wait
 
@@ -89,8 +90,10 @@ class Claude:
 
     ``base_url`` and ``api_key`` default to what the SDK reads from the environment (ANTHROPIC_BASE_URL; ANTHROPIC_API_KEY,
     ANTHROPIC_AUTH_TOKEN or a profile). ``timeout`` is in seconds for one try, ``max_wait`` in seconds for one ``retry-after``: a server that
-    asks for more is not waited for. ``max_tokens`` bounds the answer, thinking included. Raises UsageError, before anything is sent, where
-    there is no key or where ``budget`` limits the cost of a model whose price is not known.
+    asks for more is not waited for. ``max_tokens`` bounds the answer, thinking included. ``limiter`` is asked before each request that is sent, the
+    SDK's retries among them; its tokens are what may be used at most until the answer says what was, tokens read from a cache included although the API does
+    not count them. The SDK's own pause before a retry is not cut short by the limiter's ``stop``. Raises UsageError, before anything is sent, where there is
+    no key or where ``budget`` limits the cost of a model whose price is not known.
     """
 
     def __init__(
@@ -105,22 +108,26 @@ class Claude:
         max_wait: float = 120.0,
         effort: Effort | None = None,
         budget: Budget | None = None,
+        on_usage: Callable[[Usage], None] | None = None,
+        limiter: RateLimiter | None = None,
     ) -> None:
         self.model = model
         self.price: Price | None = price(model)
         self.budget = budget if budget is not None else Budget()
+        self._on_usage = on_usage
         if self.budget.cost is not None and self.price is None:
             raise UsageError(
                 f"a budget in dollars cannot be kept for {model!r}: its price is not known here",
                 "limit calls or tokens instead, or install the harness extra, whose litellm package brings a price list",
             )
+        self._limiter = limiter if limiter is not None else RateLimiter()
         self._max_tokens = max_tokens
         self._max_wait = max_wait
         self._effort = effort
         self._lock = threading.Lock()
         self._usage = Usage(cost=0.0 if self.price else None)
         self._retries = 0
-        self._client = _client(api_key, base_url, timeout, max_retries, self._refuse_to_wait)
+        self._client = _client(api_key, base_url, timeout, max_retries, self._await_retry, self._refuse_to_wait)
 
     @property
     def usage(self) -> Usage:
@@ -138,7 +145,8 @@ class Claude:
         """Ask for an answer of type ``schema``; where it does not fit, ask once more with the complaint, and no oftener.
 
         Returns a Failure where the model answered but not usably. Raises ModelCallError where it could not be asked, BudgetSpent where the
-        budget does not allow the call; both carry the ``usage`` of what was already paid for this question.
+        budget does not allow the call, Stopped where the run was stopped while the call waited for the limiter; all carry the ``usage`` of what was already
+        paid for this question.
         """
         # Half a surrogate pair, as JSON files may hold, cannot be sent as UTF-8.
         system, user = (text.encode("utf-8", "replace").decode() for text in (system, user))
@@ -149,7 +157,7 @@ class Claude:
         for attempt in (1, 2):
             try:
                 reply, usage = self._call(system, messages, schema, max_tokens)
-            except (ModelCallError, BudgetSpent) as problem:
+            except (ModelCallError, BudgetSpent, Stopped) as problem:
                 if isinstance(problem, ModelCallError) and problem.status == 413:
                     return Failure("too_long", problem.what, used, "", attempt)
                 problem.usage = used
@@ -183,7 +191,8 @@ class Claude:
 
         asked = len(system) + sum(len(str(message["content"])) for message in messages)
         usage = Usage(calls=1, cost=None)
-        with self.budget.room(*self._worst_case(asked, max_tokens)) as spend:
+        tokens, dollars = self._worst_case(asked, max_tokens)
+        with self.budget.room(tokens, dollars) as spend, self._limiter.request(tokens) as settle:
             try:
                 raw = self._client.messages.with_raw_response.create(
                     model=self.model,
@@ -208,9 +217,12 @@ class Claude:
                 ) from None
             usage = self._bill(reply.usage)
             spend(usage)
+            settle(usage.input_tokens + usage.output_tokens)
         with self._lock:
             self._usage = self._usage + usage
             self._retries += raw.retries_taken
+        if self._on_usage is not None:
+            self._on_usage(usage)
         return reply, usage
 
     def _worst_case(self, characters: int, max_tokens: int) -> tuple[int, float | None]:
@@ -233,6 +245,11 @@ class Claude:
                 region=used.inference_geo,
             )
         return Usage(1, used.input_tokens + hour + write + read, used.output_tokens, cost)
+
+    def _await_retry(self) -> None:
+        """A retry is one more request. Its tokens are those set aside for the first try, which nobody has given back."""
+        with self._limiter.request(0):
+            pass
 
     def _refuse_to_wait(self, response: anthropic.APIResponse[object]) -> None:
         """The SDK sleeps as long as a server says, hours if need be, without a word. Somebody sits in front of this."""
@@ -283,13 +300,20 @@ class Claude:
 
 
 def _client(
-    api_key: str | None, base_url: str | None, timeout: float, max_retries: int, look: Callable[[anthropic.APIResponse[object]], None]
+    api_key: str | None,
+    base_url: str | None,
+    timeout: float,
+    max_retries: int,
+    before_retry: Callable[[], None],
+    look: Callable[[anthropic.APIResponse[object]], None],
 ) -> anthropic.Anthropic:
     import anthropic
 
     check_address(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
 
     def watch(request: anthropic.APIRequest, call_next: anthropic.CallNext) -> anthropic.APIResponse[object]:
+        if request.retries_taken:
+            before_retry()
         response = call_next(request)
         look(response)
         return response
