@@ -32,6 +32,8 @@ _CONFIG = """[core]
 \tfilemode = true
 \tbare = false
 \tlogallrefupdates = true
+\thooksPath = /dev/null
+\tfsmonitor = false
 [user]
 \tname = Agent
 \temail = agent@example.invalid

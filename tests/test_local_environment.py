@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -238,6 +241,121 @@ def test_a_working_directory_that_is_gone_is_an_outcome_not_a_crash(environment:
     execution = environment.execute("echo here")
     assert execution.returncode == 127
     assert "working directory" in execution.output
+
+
+USERS = {
+    "MY_API_KEY": "users-own",
+    "HOME": "/somewhere",
+    "TMPDIR": "/elsewhere",
+    "PYTHONPATH": "/their/modules",
+    "GIT_AUTHOR_NAME": "The User",
+}
+ANOTHER_REPOSITORY = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_CONFIG_PARAMETERS",
+)
+
+
+def test_a_users_program_gets_the_users_variables_and_is_told_of_no_other_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in USERS.items():
+        monkeypatch.setenv(name, value)
+    for name in ANOTHER_REPOSITORY:
+        monkeypatch.setenv(name, "/other")
+    with LocalEnvironment(tmp_path, inherit=True, variables={"MY_OWN": "given"}) as environment:
+        printed = dict(line.partition("=")[::2] for line in environment.execute("env").output.splitlines())
+    assert USERS.items() <= printed.items() and printed["MY_OWN"] == "given"
+    assert printed["PATH"] == os.environ["PATH"]
+    assert not printed.keys() & set(ANOTHER_REPOSITORY)
+
+
+def test_a_users_program_may_import_this_package(tmp_path: Path) -> None:
+    with LocalEnvironment(tmp_path, inherit=True) as environment:
+        assert environment.execute(f"{sys.executable} -c 'import harness.metering'").returncode == 0
+
+
+@pytest.mark.parametrize("counted", [None, "", "2", "nonsense"])
+def test_git_runs_no_hook_for_a_users_program_and_the_users_own_settings_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: str | None
+) -> None:
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    for name in ("pre-commit", "fsmonitor"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n", encoding="utf-8")
+        (hooks / name).chmod(0o755)
+    for number, (key, value) in enumerate([("core.hooksPath", str(hooks)), ("user.name", "The User")]):
+        monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
+        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
+    if counted is None:
+        monkeypatch.delenv("GIT_CONFIG_COUNT", raising=False)
+    else:
+        monkeypatch.setenv("GIT_CONFIG_COUNT", counted)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    (tmp_path / "repo").mkdir()
+    with LocalEnvironment(tmp_path / "repo", inherit=True) as environment:
+        prepared = (
+            f"git init -q && git config core.hooksPath {hooks} && git config core.fsmonitor {hooks}/fsmonitor && git config user.email a@b"
+        )
+        assert environment.execute(f"{prepared} && touch x && git add x").returncode == 0
+        assert environment.execute("git -c user.name=Dev commit -qm one && git status").returncode == 0
+        assert environment.execute("git config user.name").output == ("The User\n" if counted == "2" else "")
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("inherit", [True, False])
+def test_git_never_takes_a_repository_around_the_agents_copy_for_it(tmp_path: Path, inherit: bool) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "run" / "repo" / "deep").mkdir(parents=True)
+    with LocalEnvironment(tmp_path / "run" / "repo", inherit=inherit) as environment:
+        assert environment.execute("cd deep; git rev-parse --git-dir").returncode == 128
+        assert environment.execute("git init -q; cd deep; git rev-parse --git-dir").returncode == 0
+
+
+ENDLESS = {
+    "silent": "sleep 600",
+    "printing": "yes",
+    "with its output closed": "exec >&- 2>&-; sleep 600",
+    "deaf, with children of all kinds": "trap '' TERM; setsid env -i sh -c 'sleep 600' & sh -c 'sleep 600' & while :; do sleep 1; done",
+}
+
+
+@pytest.mark.parametrize("inherit", [True, False])
+@pytest.mark.parametrize("how", ["halt", "stop"])
+@pytest.mark.parametrize("command", ENDLESS.values(), ids=ENDLESS.keys())
+def test_a_command_under_way_ends_when_it_is_told_to_and_so_do_its_children(tmp_path: Path, command: str, how: str, inherit: bool) -> None:
+    told = threading.Event()
+    (tmp_path / "repo").mkdir()
+    started = tmp_path / "repo" / "started"
+
+    def tell() -> None:
+        until = time.monotonic() + 30
+        while not started.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        told.set()
+
+    telling = threading.Thread(target=tell)
+    with LocalEnvironment(tmp_path / "repo", inherit=inherit, halt=told if how == "halt" else None) as environment:
+        telling.start()
+        began = time.monotonic()
+        execution = environment.execute(f"touch started; {command}", timeout=60, stop=told if how == "stop" else None)
+        assert time.monotonic() - began < 30
+        assert execution.returncode < 0 and not execution.timed_out
+        assert environment._marked() == []
+        execution = environment.execute("touch again", stop=told)
+        assert execution.returncode < 0 and not (tmp_path / "repo" / "again").exists()
+    telling.join()
+
+
+def test_a_command_may_have_no_time_limit(tmp_path: Path) -> None:
+    with LocalEnvironment(tmp_path, timeout=0.1) as environment:
+        assert environment.execute("sleep .3; echo done", timeout=math.inf).output == "done\n"
+        assert environment.execute("exec >&- 2>&-; sleep .3; exit 7", timeout=math.inf).returncode == 7
 
 
 def test_a_signal_is_a_negative_return_code(environment: LocalEnvironment) -> None:

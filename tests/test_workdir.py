@@ -170,6 +170,22 @@ def test_wrong_sources_and_commits_are_refused(repository: tuple[Path, str], tmp
     assert not (tmp_path / "w").exists()
 
 
+def test_hooks_and_the_file_system_monitor_are_off_in_the_copy(workdir: Workdir, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n", encoding="utf-8")
+    trap.chmod(0o755)
+    # A user's own settings for all repositories, and hooks that a tool has put into the usual place.
+    (tmp_path / "global").write_text(f"[core]\nhooksPath = {tmp_path}\nfsmonitor = {trap}\n", encoding="utf-8")
+    (workdir.path / ".git" / "hooks").mkdir(exist_ok=True)
+    for folder in (tmp_path, workdir.path / ".git" / "hooks"):
+        for name in ("pre-commit", "post-commit", "post-checkout"):
+            (folder / name).symlink_to(trap)
+    (workdir.path / "a.py").write_text("a = 2\n", encoding="utf-8")
+    for command in (["status"], ["commit", "-qam", "mine"], ["checkout", "-q", "-b", "other"]):
+        run(*command, cwd=workdir.path, GIT_CONFIG_GLOBAL=str(tmp_path / "global"))
+    assert not (tmp_path / "sprung").exists()
+
+
 def applied(workdir: Workdir, patch: str, repository: tuple[Path, str], tmp_path: Path) -> Path:
     """A fresh copy with the patch applied, as the grader makes it."""
     fresh = prepare_workdir(repository[0], workdir.base_commit, tmp_path / "fresh").path

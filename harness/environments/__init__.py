@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,8 +22,12 @@ class Execution:
 class Environment(Protocol):
     """A shell in the agent's copy of the repository."""
 
-    def execute(self, command: str, *, timeout: float | None = None) -> Execution:
-        """Run ``command`` in a fresh shell at the root of the repository; ``timeout`` in seconds, None for the environment's own limit."""
+    def execute(self, command: str, *, timeout: float | None = None, stop: threading.Event | None = None) -> Execution:
+        """Run ``command`` in a fresh shell at the root of the repository.
+
+        ``timeout`` is in seconds, None for the environment's own limit, ``math.inf`` for none. Once ``stop`` is set, the command and its children are
+        ended as if their time were over; the return code is then that of the ended shell.
+        """
         ...
 
     def close(self) -> None:

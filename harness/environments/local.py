@@ -5,6 +5,10 @@ environment that holds nothing of the caller's but PATH (so no API keys), and bo
 writing other files, from the network, from reading ``/proc`` of the process that started it, or from using up memory or disk. Run agents that you would
 not run yourself in a container.
 
+A program of the user's own that acts as an agent cannot do without the user's variables (keys, HOME, PATH): ``inherit`` gives it all of them, with git
+told to run no hooks and to look at the repository that it is called in. The session, the time limit, the bounded output and the hunt for what is left
+running stay.
+
 Two things are made harder without being prevented. ``import harness`` and ``import swe_memory`` (the bench and its fixes) fail in Python as it is started
 from here, so that an agent does not come upon them by accident; ``python -I``, or reading the files, still finds them. And what a command leaves running
 is found by its process group, by a mark in its environment and by a mark in its resource limits (the size of POSIX message queues, which nothing else
@@ -25,6 +29,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,7 +61,30 @@ _COOKIE = "SWE_MEMORY_ENVIRONMENT"
 _LONGEST_ARGUMENT = 100_000  # bytes; Linux refuses a single argument of 128 KiB
 _GRACE = 1.0  # seconds between SIGTERM and SIGKILL
 _ROUNDS = 20  # of looking for processes to kill, at the end
+_LOOK = 0.1  # seconds between two looks at whether a command that has closed its output is to be stopped
 _DRAIN = 0.1  # seconds to go on reading after the shell has ended while a background child still holds the pipe
+
+# What git is told by variables about one repository (`git rev-parse --local-env-vars`): of the caller's, not of the agent's copy.
+_OF_ONE_REPOSITORY = {
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+}
+_SAFE_GIT = {"core.hooksPath": os.devnull, "core.fsmonitor": "false"}
 
 
 class LocalEnvironment:
@@ -65,7 +93,10 @@ class LocalEnvironment:
     ``timeout`` is the limit in seconds of a command that brings none; ``output_limit`` the bytes of output that are kept (the first and the last half,
     with a marker between them); ``variables`` are added to the environment; ``parent`` is the folder for HOME and TMPDIR (None for
     the system's temporary folder), named where somebody has to clean up after a kill. ``python`` and ``python3`` are the running interpreter. Background
-    children live until :meth:`close`; those of a command that timed out end with it.
+    children live until :meth:`close`; those of a command that timed out or was stopped end with it.
+
+    With ``inherit`` commands get the user's variables instead (see :func:`users_variables`), HOME, TMPDIR, PATH and ``python`` among them, and nothing
+    keeps Python from importing this package. Once ``halt`` is set, the command under way is ended as if its time were over, and none is started any more.
     """
 
     def __init__(
@@ -76,8 +107,11 @@ class LocalEnvironment:
         output_limit: int = 200_000,
         variables: Mapping[str, str] | None = None,
         parent: Path | None = None,
+        inherit: bool = False,
+        halt: threading.Event | None = None,
     ) -> None:
         self.workdir = workdir
+        self._halt = halt
         self._timeout = timeout
         self._output_limit = output_limit
         self._cookie = secrets.token_hex(16)
@@ -89,6 +123,11 @@ class LocalEnvironment:
         self._soft = self._hard - secrets.randbelow(max(1, most // 4))
         self._groups: set[int] = set()
         self._scratch = Path(tempfile.mkdtemp(prefix="env-" if parent else "swe-memory-env-", dir=parent))
+        given = {**os.environ, **(variables or {})}
+        self._variables = users_variables(given, workdir) if inherit else self._clean(variables or {})
+
+    def _clean(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Variables that hold nothing of the caller's but PATH, and the folders and wrappers that they speak of."""
         for name in ("home", "tmp", "bin", "guard"):
             (self._scratch / name).mkdir()
         (self._scratch / "guard" / "sitecustomize.py").write_text(_GUARD, encoding="utf-8")
@@ -99,9 +138,6 @@ class LocalEnvironment:
             first = f"PYTHONPATH={guard}${{PYTHONPATH:+:$PYTHONPATH}}\nexport PYTHONPATH\n"  # also where a command has set its own
             wrapper.write_text(f'#!/bin/sh\n{first}exec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
             wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
-        self._variables = self._environment(variables or {})
-
-    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         path = os.pathsep.join([str(self._scratch / "bin"), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
         return {
@@ -116,6 +152,7 @@ class LocalEnvironment:
             "NO_COLOR": "1",
             "PAGER": "cat",
             "GIT_PAGER": "cat",
+            "GIT_CEILING_DIRECTORIES": str(self.workdir.resolve().parent),
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -125,8 +162,11 @@ class LocalEnvironment:
             **variables,
         }
 
-    def execute(self, command: str, *, timeout: float | None = None) -> Execution:
+    def execute(self, command: str, *, timeout: float | None = None, stop: threading.Event | None = None) -> Execution:
         """Run one command; see the class. A command that cannot be started at all comes back as an execution with code 126 or 127."""
+        stops = tuple(event for event in (self._halt, stop) if event is not None)
+        if any(event.is_set() for event in stops):
+            return Execution("", -signal.SIGTERM)
         limit = self._timeout if timeout is None else timeout
         if "\0" in command:
             return Execution("bash: a command cannot hold a NUL character\n", 126)
@@ -157,7 +197,7 @@ class LocalEnvironment:
             return Execution(f"bash: {what}: {error.strerror}\n", 127)
         self._groups.add(process.pid)
         try:
-            return self._follow(process, time.monotonic() + limit, number)
+            return self._follow(process, time.monotonic() + limit, number, stops)
         except BaseException:
             self._end(process, number)
             raise
@@ -167,32 +207,40 @@ class LocalEnvironment:
             if not _group_alive(process.pid):
                 self._groups.discard(process.pid)
 
-    def _follow(self, process: subprocess.Popen[bytes], deadline: float, number: int) -> Execution:
+    def _follow(self, process: subprocess.Popen[bytes], deadline: float, number: int, stops: tuple[threading.Event, ...]) -> Execution:
         assert process.stdout is not None
         pipe = process.stdout.fileno()
         os.set_blocking(pipe, False)
         output = BoundedOutput(self._output_limit)
+
+        def ended() -> Execution | None:
+            """The execution, where the command's time is over or it is to stop."""
+            late = time.monotonic() >= deadline
+            if not late and not any(event.is_set() for event in stops):
+                return None
+            self._end(process, number)
+            _read(pipe, output)
+            return Execution(output.text(), TIMED_OUT if late else process.returncode, timed_out=late)
+
         drained_by: float | None = None  # set once the shell has ended: what its children still print is not waited for
         while True:
             now = time.monotonic()
             if drained_by is None and process.poll() is not None:
                 drained_by = now + _DRAIN
-            if drained_by is None and now >= deadline:
-                self._end(process, number)
-                _read(pipe, output)
-                return Execution(output.text(), TIMED_OUT, timed_out=True)
+            if drained_by is None and (execution := ended()):
+                return execution
             wait = min(deadline - now, 0.02) if drained_by is None else drained_by - now
             readable, _, _ = select.select([pipe], [], [], max(0.0, wait))
             if readable and _read(pipe, output):  # end of file: nobody holds the pipe any more
                 break
             if drained_by is not None and time.monotonic() >= drained_by:
                 break
-        try:
-            process.wait(timeout=max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:  # the command closed its output and goes on
-            self._end(process, number)
-            return Execution(output.text(), TIMED_OUT, timed_out=True)
-        return Execution(output.text(), process.returncode)
+        while True:  # the command may have closed its output and go on
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=max(0.0, min(deadline - time.monotonic(), _LOOK)))
+                return Execution(output.text(), process.returncode)
+            if execution := ended():
+                return execution
 
     def _end(self, process: subprocess.Popen[bytes], number: int) -> None:
         """SIGTERM to the command's process group and to what has left the group (known by its marks), then SIGKILL."""
@@ -247,6 +295,24 @@ class LocalEnvironment:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def users_variables(variables: Mapping[str, str], workdir: Path) -> dict[str, str]:
+    """The user's environment for a program that acts as an agent: everything, but what tells git of another repository is left out, git runs neither
+    hooks nor a file system monitor, and it never takes a repository around ``workdir`` for the agent's.
+
+    Settings that ``GIT_CONFIG_COUNT`` already counts are kept, in front of ours. Python writes no bytecode unless told otherwise, since that would be
+    part of the patch wherever a repository does not ignore it.
+    """
+    kept = {name: value for name, value in variables.items() if name not in _OF_ONE_REPOSITORY}
+    given = variables.get("GIT_CONFIG_COUNT", "")
+    count = int(given) if re.fullmatch("[0-9]{1,4}", given) else 0
+    for number, (key, value) in enumerate(_SAFE_GIT.items(), count):
+        kept |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    kept["GIT_CONFIG_COUNT"] = str(count + len(_SAFE_GIT))
+    ceilings = [kept.get("GIT_CEILING_DIRECTORIES", ""), str(workdir.resolve().parent)]
+    kept["GIT_CEILING_DIRECTORIES"] = os.pathsep.join(filter(None, ceilings))
+    return {"PYTHONDONTWRITEBYTECODE": "1", **kept}
 
 
 def _read(pipe: int, output: BoundedOutput) -> bool:
