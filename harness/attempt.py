@@ -1,81 +1,85 @@
-"""One attempt from recall to learning, each stage acknowledged in the journal before the next begins; and the trajectory file of an attempt.
+"""One attempt's stages: run and grade, each acknowledged in the journal before the next begins.
 
-What is learned from is the trajectory as it was written, read back, so that an attempt that is picked up after a kill is the same attempt, to the byte.
+What is graded, and later learned from, is the trajectory as it was written, read back, so that an attempt that is picked up after a kill is the same
+attempt, to the byte. Nothing here knows what an arm is for: whether a failure is the machine's is decided by the error alone.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import shutil
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from harness.agents import Agent, Assignment, Limits
-from harness.metering import Meter
-from harness.events import AttemptState, Journal, write_file
+from harness.agents import Agent, Assignment
+from harness.events import Journal, write_file
 from harness.files import remove_tree, to_bytes
-from swe_memory.errors import InfraError, SweMemoryError, TrajectoryError
-from swe_memory.records import Action, Issue, Judge, Recall, Trajectory, Verdict
+from harness.layout import Cell
+from harness.metering import STATUS, LimitReached, Limits, Meter
+from harness.tasks import Stopped
+from harness.trajectory_file import add_prediction, read_trajectory, trajectory_document, trajectory_path
+from swe_memory.errors import InfraError, ModelError, SweMemoryError, TrajectoryError
+from swe_memory.records import Action, Issue, Step, Trajectory, Usage, Verdict
 
 if TYPE_CHECKING:
     from harness.environments import Environment, Execution
     from harness.grading import Grader
     from harness.instances import Instance
     from harness.workdir import Workdir
-    from swe_memory.bank import MemoryBank
 
-SYSTEM = "You fix one issue in a git repository by bash commands, one a turn."
 TESTBED = "/testbed"
 """How the working copy's path is written in a recorded trajectory: the real one differs from run to run and says nothing."""
 
 _LONGEST_TRACEBACK = 8_000  # characters
-_predictions = threading.Lock()
+
+Stage = Literal["run", "grade", "learn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What memory gave to an attempt: the bank's id ("" for none), the record of the recall (None in an arm without memory), and the prompt text."""
+
+    bank: str = ""
+    record: Mapping[str, Any] | None = None
+    prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all attempts of one stream share. ``bank`` is None in an arm without memory, ``judge`` where
-    the hidden tests' verdict is learned from; ``folder`` is ARM/ORDER-RERUN, ``scratch`` holds working copies,
-    ``halt`` stops an attempt under way, ``variables`` are added to the environment of the agent's commands."""
+    """What all attempts of a run share.
 
-    arm: str
-    stream: str
+    ``judge`` gives the verdict that memory learns from, or None where nobody asks for one. ``folder`` is the run's, ``scratch`` holds working copies, ``halt``
+    stops attempts under way, ``testing`` bounds how many test runs go on side by side, ``spent`` is told what each model call used,
+    ``variables`` are added to the environment of the agent's commands.
+    """
+
     agent: Agent
     limits: Limits
-    judge: Judge | None
+    judge: Callable[[Cell, Issue, Trajectory, bool], Verdict | None]
     grader: Grader
     journal: Journal
     folder: Path
     scratch: Path
     halt: threading.Event
-    bank: MemoryBank | None = None
+    testing: threading.Semaphore
+    spent: Callable[[Usage], None] = lambda _: None
     test_seconds: float = 300.0
     variables: Mapping[str, str] = field(default_factory=dict)
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an attempt ended, for showing progress. ``failure`` is the infra failure's message, "" for none."""
-
-    arm: str
-    issue: str
-    resolved: bool = False
-    calls: int = 0
-    exit_status: str = ""
-    recalled: str = ""
-    failure: str = ""
+    def place(self, cell: Cell) -> Path:
+        """The folder of an attempt's stream."""
+        return self.folder / cell.arm.folder / cell.stream
 
 
-class Halted(BaseException):
-    """The user wants to stop now. Not an Exception, so that no agent takes it for a failure of its own."""
+def where(cell: Cell) -> dict[str, str]:
+    """How events name an attempt."""
+    return {"arm": cell.arm.name, "stream": cell.stream, "issue": cell.issue}
 
 
 class Stoppable:
@@ -85,13 +89,13 @@ class Stoppable:
         self._environment = environment
         self._halt = halt
 
-    def execute(self, command: str, *, timeout: float | None = None) -> Execution:
+    def execute(self, command: str, *, timeout: float | None = None, stop: threading.Event | None = None) -> Execution:
         """See :class:`harness.environments.Environment`."""
         if self._halt.is_set():
-            raise Halted
-        execution = self._environment.execute(command, timeout=timeout)
+            raise Stopped
+        execution = self._environment.execute(command, timeout=timeout, stop=stop)
         if self._halt.is_set():
-            raise Halted
+            raise Stopped
         return execution
 
     def close(self) -> None:
@@ -99,93 +103,111 @@ class Stoppable:
         self._environment.close()
 
 
-def run_attempt(setting: Setting, instance: Instance, state: AttemptState | None) -> Outcome:
-    """Do what is left to do of one attempt: run, grade, learn.
+def guarded(journal: Journal, cell: Cell, stage: Stage, work: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """One stage of an attempt. Raises InfraError where the machine failed (written down as ``failed``): nothing is judged or learned then.
 
-    ``state`` is what the journal knows of it. An attempt that was started and not finished is run again from the start. Raises InfraError where the
-    machine failed (written down as ``failed``); nothing is judged or learned then. An error that nobody foresaw counts as one, with its traceback
-    in the journal: it must not end a run of days. What is wrong with the whole run (its bank, its journal, its settings) still ends it.
+    An error that nobody foresaw counts as one, with its traceback in the journal: it must not end a run of days. What is wrong with the whole run (its
+    bank, its journal, its settings, its key) is raised as it is and ends the run.
     """
-    where = {"arm": setting.arm, "stream": setting.stream, "issue": instance.issue.id}
     try:
-        if state is None or not state.finished:
-            recall = setting.bank.recall(instance.issue) if setting.bank else None
-            finished = _run(setting, instance, recall, where)
-        else:
-            finished, recall = state.finished, None
-            if setting.bank and not state.learned:
-                recall = setting.bank.recall(instance.issue, at=int(state.started["recall"]["bank_version"]))
-        graded = state.graded if state is not None and state.graded else _grade(setting, instance, finished, where)
-        if setting.bank and not (state is not None and state.learned):
-            _learn(setting, instance.issue, graded, recall, where)
-        recalled = str((recall_record(recall) or {}).get("title") or "")
-        calls, status = int(finished["calls"]), str(finished["exit_status"])
-        return Outcome(setting.arm, instance.issue.id, bool(graded["resolved"]), calls, status, recalled)
+        return work()
     except Exception as error:
         told: dict[str, str] = {}
-        if isinstance(error, SweMemoryError) and not isinstance(error, InfraError | TrajectoryError):
+        if isinstance(error, SweMemoryError) and not isinstance(error, InfraError | TrajectoryError | ModelError):
+            raise
+        if isinstance(error, ModelError) and getattr(error, "stop", False):
             raise
         if not isinstance(error, SweMemoryError | OSError):
             told["traceback"] = "".join(traceback.format_exception(error))[-_LONGEST_TRACEBACK:]
         reason = f"{type(error).__name__}: {error}" if told else str(error)
-        setting.journal.append("failed", **where, reason=reason, **told)
-        raise InfraError(
-            f"{instance.issue.id} ({setting.arm}): {reason}", "It was not judged and not learned from; --resume tries it again."
-        ) from error
+        journal.append("failed", **where(cell), stage=stage, reason=reason, **told)
+        hint = "It was not judged and not learned from; --resume tries it again."
+        raise InfraError(f"{cell.issue} ({cell.arm.name}): {reason}", hint) from error
 
 
-def _run(setting: Setting, instance: Instance, recall: Recall | None, where: dict[str, str]) -> Mapping[str, Any]:
+def run_stage(setting: Setting, cell: Cell, instance: Instance, given: Given) -> Mapping[str, Any]:
+    """Let the agent work on a fresh copy of the repository; the ``finished`` event. An attempt that was started before begins anew."""
+    setting.journal.append("started", **where(cell), bank=given.bank or None, recall=given.record)
+    began = time.monotonic()
+    if cell.arm.kind == "gold":
+        return _finish(setting, cell, Trajectory((), "Gold", instance.grading.patch, cell.issue), began, [])
     from harness.environments.local import LocalEnvironment
     from harness.workdir import workdir_for
 
-    issue = instance.issue
-    memory = recall.prompt if recall else ""
-    setting.journal.append("started", **where, recall=recall_record(recall))
-    began = time.monotonic()
-    place = setting.scratch / f"{setting.arm}-{setting.stream}-{issue.id}"
+    place = setting.scratch / f"{cell.arm.folder}-{cell.stream}-{cell.issue}"
     place.parent.mkdir(parents=True, exist_ok=True)
     if not remove_tree(place):  # an earlier try left what cannot be removed (a mount, an immutable file)
         place = Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent))
+    notes: list[str] = []
     try:
         workdir = workdir_for(instance, place / "repo")
+        (place / "scratch").mkdir()
+        meter = Meter(setting.limits, lambda usage: _spent(setting, cell, usage))
+        work = Assignment(instance.issue, given.prompt, setting.limits, meter, workdir.path, place / "scratch", notes)
         with LocalEnvironment(
-            workdir.path, timeout=setting.limits.command_seconds, variables=setting.variables, parent=setting.scratch
+            workdir.path,
+            timeout=setting.limits.command_seconds,
+            variables=setting.variables,
+            parent=setting.scratch,
+            inherit=setting.agent.users_environment,
+            halt=setting.halt,
         ) as environment:
-            meter = Meter(setting.limits)
-            (place / "scratch").mkdir()
-            work = Assignment(issue, memory, setting.limits, meter, workdir.path, place / "scratch")
-            trajectory = _guarded(setting, work, Stoppable(environment, setting.halt))
+            trajectory = _agent(setting, work, Stoppable(environment, setting.halt))
         if trajectory.patch is None:
             trajectory = _collected(trajectory, workdir)
     finally:
         remove_tree(place)
-    trajectory = replace(trajectory, issue_id=issue.id, steps=_without_path(trajectory, place / "repo"))
-    document = trajectory_document(trajectory, memory, {**where, "recall": recall_record(recall)}, setting.limits)
-    write_file(trajectory_path(setting.folder, issue.id), json.dumps(document, indent=1) + "\n")
+    trajectory = replace(trajectory, issue_id=cell.issue, steps=_without_path(trajectory, place / "repo"))
+    document = trajectory_document(trajectory, given.prompt, {**where(cell), "recall": given.record, "notes": notes}, setting.limits)
+    write_file(trajectory_path(setting.place(cell), cell.issue), document)
     # What is graded is the patch as it is read back: a reader drops what no patch can hold (a NUL, half a surrogate pair, text that is no diff).
-    patch = read_trajectory(setting.folder, issue.id).patch or ""
-    add_prediction(setting.folder, issue.id, setting.agent.name, setting.arm, patch)
+    trajectory = replace(trajectory, patch=read_trajectory(setting.place(cell), cell.issue).patch)
+    add_prediction(setting.place(cell), cell.issue, f"{setting.agent.name}+{cell.arm.name}", trajectory.patch or "")
+    return _finish(setting, cell, trajectory, began, notes)
+
+
+def _finish(setting: Setting, cell: Cell, trajectory: Trajectory, began: float, notes: list[str]) -> Mapping[str, Any]:
+    CALLS_UNKNOWN = "calls unknown"
+
+    counted = CALLS_UNKNOWN not in notes
     return setting.journal.append(
         "finished",
-        **where,
+        **where(cell),
         exit_status=trajectory.exit_status,
-        calls=trajectory.calls,
-        actions=trajectory.actions,
+        calls=trajectory.calls if counted else None,
+        actions=trajectory.actions if counted else None,
         cost=trajectory.cost,
-        patch_sha256=_sha(patch),
+        limit=next((limit for limit, status in STATUS.items() if status == trajectory.exit_status), ""),
+        patch_sha256=_sha(trajectory.patch),
         seconds=round(time.monotonic() - began, 3),
+        notes=notes,
     )
 
 
-def _guarded(setting: Setting, work: Assignment, environment: Environment) -> Trajectory:
+def _spent(setting: Setting, cell: Cell, usage: Usage) -> None:
+    """Write down what a call of the agent used, before anything follows from it."""
+    write_usage(setting.journal, cell, "agent", usage)
+    setting.spent(usage)
+
+
+def write_usage(journal: Journal, cell: Cell, role: str, usage: Usage, bank: str = "") -> None:
+    """A ``usage`` event."""
+    more = {"bank": bank} if bank else {}
+    spent = {"calls": usage.calls, "input": usage.input_tokens, "output": usage.output_tokens, "cost": usage.cost}
+    journal.append("usage", **where(cell), role=role, **spent, **more)
+
+
+def _agent(setting: Setting, work: Assignment, environment: Environment) -> Trajectory:
     """The agent's run. An agent that crashes has failed its attempt, as one that gives up has; a run of days must not end with it."""
+    issue, name = work.issue, setting.agent.name
     try:
         return setting.agent.run(work, environment)
+    except LimitReached as reached:
+        return Trajectory((), reached.status, None, issue.id, issue.text, agent=name)
     except (SweMemoryError, OSError):
         raise
     except Exception as error:
-        issue = work.issue
-        return Trajectory((), f"AgentError: {type(error).__name__}: {error}"[:200], "", issue.id, issue.text, agent=setting.agent.name)
+        return Trajectory((), f"AgentError: {type(error).__name__}: {error}"[:200], "", issue.id, issue.text, agent=name)
 
 
 def _collected(trajectory: Trajectory, workdir: Workdir) -> Trajectory:
@@ -202,135 +224,66 @@ def _sha(patch: str | None) -> str:
     return hashlib.sha256(to_bytes(patch or "")).hexdigest()
 
 
-def _without_path(trajectory: Trajectory, path: Path) -> tuple[Any, ...]:
+def _without_path(trajectory: Trajectory, path: Path) -> tuple[Step, ...]:
     shown = sorted({str(path), str(path.resolve())}, key=len, reverse=True)
 
-    def clean(action: Action) -> Action:
-        output = action.output
+    def clean(text: str) -> str:
         for name in shown:
-            output = output.replace(name, TESTBED)
-        return replace(action, output=output)
+            text = text.replace(name, TESTBED)
+        return text
 
-    return tuple(replace(step, actions=tuple(map(clean, step.actions))) for step in trajectory.steps)
+    def cleaned(step: Step) -> Step:
+        actions = tuple(Action(clean(action.command), clean(action.output), action.returncode) for action in step.actions)
+        return Step(clean(step.thought), actions, clean(step.feedback))
+
+    return tuple(map(cleaned, trajectory.steps))
 
 
-def _grade(setting: Setting, instance: Instance, finished: Mapping[str, Any], where: dict[str, str]) -> Mapping[str, Any]:
-    trajectory = read_trajectory(setting.folder, instance.issue.id)
-    if _sha(trajectory.patch) != finished["patch_sha256"]:
-        what = f"{trajectory_path(setting.folder, instance.issue.id)} does not hold the patch that the journal speaks of"
+def grade_stage(setting: Setting, cell: Cell, instance: Instance, finished: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Grade a finished attempt by the hidden tests and, where memory learns from it, judge it; the ``graded`` event."""
+    if cell.arm.kind == "gold":
+        patch: str | None = instance.grading.patch
+        trajectory = None
+    else:
+        trajectory = read_trajectory(setting.place(cell), cell.issue)
+        patch = trajectory.patch
+    if _sha(patch) != finished["patch_sha256"]:
+        what = f"{trajectory_path(setting.place(cell), cell.issue)} does not hold the patch that the journal speaks of"
         raise SweMemoryError(what, "It was changed after the attempt. Restore it, or start a new run.")
-    logs = setting.folder / "logs" / instance.issue.id
+    logs = setting.place(cell) / "logs" / cell.issue
     shutil.rmtree(logs, ignore_errors=True)
-    grade = setting.grader.grade(instance, trajectory.patch, timeout=setting.test_seconds, logs=logs)
+    with setting.testing:
+        if setting.halt.is_set():
+            raise Stopped
+        grade = setting.grader.grade(instance, patch, timeout=setting.test_seconds, logs=logs)
     if grade.outcome == "infra":
         raise InfraError(grade.reason)
-    if setting.judge is None:
-        verdict = Verdict.from_tests(resolved=grade.resolved)
-    else:
-        verdict = setting.judge.judge(instance.issue, trajectory)
+    verdict = setting.judge(cell, instance.issue, trajectory, grade.resolved) if trajectory else None
     return setting.journal.append(
         "graded",
-        **where,
+        **where(cell),
         resolved=grade.resolved,
         outcome=grade.outcome,
         reason=grade.reason,
         flags=list(grade.flags),
-        verdict={"outcome": verdict.outcome, "source": verdict.source, "reason": verdict.reason, "confidence": verdict.confidence},
+        verdict=verdict_record(verdict) if verdict else None,
     )
 
 
-def _learn(setting: Setting, issue: Issue, graded: Mapping[str, Any], recall: Recall | None, where: dict[str, str]) -> None:
-    assert setting.bank is not None
-    said = graded["verdict"]
-    verdict = Verdict(said["outcome"], said["source"], said["reason"], said["confidence"])
-    trajectory = read_trajectory(setting.folder, issue.id)
-    source = f"{setting.arm}/{setting.stream}/{issue.id}"
-    learned = setting.bank.learn(issue, trajectory, verdict, recall=recall, session=f"{setting.arm}/{setting.stream}", source=source)
-    if learned.usage.calls:
-        usage = learned.usage
-        setting.journal.append("usage", **where, calls=usage.calls, input=usage.input_tokens, output=usage.output_tokens, cost=usage.cost)
-    setting.journal.append(
-        "learned",
-        **where,
-        key=learned.key,
-        items=[{"id": item.id, "title": item.title, "reach": item.reach, "polarity": item.polarity} for item in learned.items],
-        quarantined=len(learned.quarantined),
-        rejected=len(learned.rejected),
-        bank_version=learned.bank_version,
-    )
-
-
-def recall_record(recall: Recall | None) -> dict[str, Any] | None:
-    """What is written down about a recall; None in an arm without memory."""
-    if recall is None:
-        return None
-    item = recall.item
+def verdict_record(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as the journal keeps it."""
     return {
-        "bank_version": recall.bank_version,
-        "score": recall.score if math.isfinite(recall.score) else None,
-        "item": item.id if item else None,
-        "title": item.title if item else None,
-        "learned_from": item.provenance.issue_id if item else None,
-        "outcome": item.provenance.outcome if item else None,
-        "verdict_source": item.provenance.verdict_source if item else None,
-        "reasons": list(recall.reasons),
-        "settings": recall.settings,
+        "outcome": verdict.outcome,
+        "source": verdict.source,
+        "reason": verdict.reason,
+        "confidence": verdict.confidence,
+        "model": verdict.model,
+        "prompt": verdict.prompt,
     }
 
 
-def trajectory_path(folder: Path, issue_id: str) -> Path:
-    """``trajs/ID/ID.traj.json`` in a stream's folder."""
-    return folder / "trajs" / issue_id / f"{issue_id}.traj.json"
-
-
-def read_trajectory(folder: Path, issue_id: str) -> Trajectory:
-    """The stored trajectory of an attempt. Raises SweMemoryError where it is gone or damaged."""
-    from swe_memory.trajectories import load_trajectory
-
-    path = trajectory_path(folder, issue_id)
-    if not path.is_file():
-        raise SweMemoryError(f"{path} is missing although the journal says that the attempt finished", "Restore it, or start a new run.")
-    return replace(load_trajectory(path), issue_id=issue_id)
-
-
-def trajectory_document(trajectory: Trajectory, memory: str, extra: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
-    """A trajectory as mini-SWE-agent 2 writes it (format 1.1, tool calls), readable by its inspector. ``extra`` goes to ``info.swe_memory``."""
-    messages: list[dict[str, Any]] = [
-        {"role": "system", "content": f"{SYSTEM}\n\n{memory}" if memory else SYSTEM},
-        {"role": "user", "content": trajectory.task},
-    ]
-    for number, step in enumerate(trajectory.steps, 1):
-        actions = [{"command": a.command, "tool_call_id": f"call_{number}_{i}"} for i, a in enumerate(step.actions, 1)]
-        tools = [
-            {"id": a["tool_call_id"], "type": "function", "function": {"name": "bash", "arguments": json.dumps({"command": a["command"]})}}
-            for a in actions
-        ]
-        messages.append({"role": "assistant", "content": step.thought, "tool_calls": tools, "extra": {"actions": actions, "cost": 0.0}})
-        for told, action in zip(actions, step.actions, strict=True):
-            content = f"<returncode>{action.returncode}</returncode>\n<output>\n{action.output}</output>"
-            observed = {"raw_output": action.output, "returncode": action.returncode, "exception_info": ""}
-            messages.append({"role": "tool", "tool_call_id": told["tool_call_id"], "content": content, "extra": observed})
-        if step.feedback:
-            messages.append({"role": "user", "content": step.feedback})
-    ending = {"exit_status": trajectory.exit_status, "submission": trajectory.patch or ""}
-    messages.append({"role": "exit", "content": trajectory.patch or "", "extra": ending})
-    info = {
-        "model_stats": {"instance_cost": trajectory.cost or 0.0, "api_calls": trajectory.calls},
-        "config": {
-            "agent": {"step_limit": limits.calls},
-            "agent_type": f"harness.agents.{trajectory.agent}",
-            "model": {"model_name": trajectory.model},
-        },
-        **ending,
-        "swe_memory": dict(extra),
-    }
-    return {"info": info, "messages": messages, "trajectory_format": "mini-swe-agent-1.1", "instance_id": trajectory.issue_id}
-
-
-def add_prediction(folder: Path, issue_id: str, agent: str, arm: str, patch: str) -> None:
-    """Put one attempt's patch into ``preds.json``, in the form that the SWE-bench leaderboard takes."""
-    path = folder / "preds.json"
-    with _predictions:
-        known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        known[issue_id] = {"model_name_or_path": f"{agent}+{arm}", "instance_id": issue_id, "model_patch": patch}
-        write_file(path, json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+def verdict_from(record: Mapping[str, Any]) -> Verdict:
+    """The verdict of a record."""
+    return Verdict(
+        record["outcome"], record["source"], record["reason"], record["confidence"], record.get("model", ""), record.get("prompt", "")
+    )

@@ -40,6 +40,11 @@ def one_of(*allowed: str) -> Check:
     return lambda value: isinstance(value, str) and value in allowed
 
 
+def one(*allowed: str) -> tuple[str, Check]:
+    """The words and the check of :func:`one_of`."""
+    return f"one of {', '.join(allowed)}", one_of(*allowed)
+
+
 def _is_recall(value: Any) -> bool:
     if not isinstance(value, dict) or not is_count(value.get("bank_version")) or not or_none(is_number)(value.get("score")):
         return False
@@ -58,22 +63,53 @@ def _is_verdict(value: Any) -> bool:
     )
 
 
+def _is_lesson(value: Any) -> bool:
+    return isinstance(value, dict) and all(is_text(value.get(name)) for name in ("id", "title"))
+
+
+def _is_key(value: Any) -> bool:
+    return is_texts(value) and len(value) == 3
+
+
+_COUNT = ("a count", is_count)
+_TEXT = ("text", is_text)
+_COUNT_OR_NULL = ("a count or null", or_none(is_count))
+
 EVENT_FIELDS: Mapping[str, Mapping[str, tuple[str, Check]]] = {
     "started": {"recall": ("a recall or null", or_none(_is_recall))},
     "finished": {
-        "exit_status": ("text", is_text),
-        "calls": ("a count", is_count),
-        "actions": ("a count", is_count),
-        "patch_sha256": ("text", is_text),
+        "exit_status": _TEXT,
+        "calls": _COUNT_OR_NULL,
+        "actions": _COUNT_OR_NULL,
+        "patch_sha256": _TEXT,
     },
     "graded": {
         "resolved": ("true or false", lambda value: isinstance(value, bool)),
-        "outcome": ("text", is_text),
+        "outcome": _TEXT,
         "flags": ("a list of texts", is_texts),
-        "verdict": ("a verdict", _is_verdict),
+        "verdict": ("a verdict or null", or_none(_is_verdict)),
     },
-    "learned": {},
-    "failed": {"reason": ("text", is_text)},
+    "learned": {
+        "bank": _TEXT,
+        "bank_version": _COUNT,
+        "items": ("a list of items", lambda value: isinstance(value, list) and all(map(_is_lesson, value))),
+    },
+    "frozen": {
+        "bank": _TEXT,
+        "version": _COUNT,
+        "experiences": _COUNT,
+        "items": _COUNT,
+        "missing": ("a list of attempts", lambda value: isinstance(value, list) and all(map(_is_key, value))),
+    },
+    "usage": {
+        "role": one("agent", "judge", "extract"),
+        "calls": _COUNT,
+        "input": _COUNT,
+        "output": _COUNT,
+        "cost": ("a number or null", or_none(is_number)),
+    },
+    "session": {},
+    "failed": {"reason": _TEXT},
 }
 """What a reader of the journal relies on: kind -> field -> (what it must be, in words; the check). Other fields are free."""
 

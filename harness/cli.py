@@ -14,43 +14,129 @@ def _stop(code: int) -> None:
         raise click.exceptions.Exit(code)
 
 
-@click.command(epilog="Example: swe-memory run --dataset minibench --agent repair --arm none --arm reasoningbank --out runs/first")
+class _Run(click.Group):
+    """Runs by itself; a first word that is no option names one of its commands."""
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage(ctx.command_path, "[OPTIONS]")
+        formatter.write_usage(ctx.command_path, "status|explain|relearn ...", prefix="       ")
+
+
+@click.group(
+    cls=_Run,
+    invoke_without_command=True,
+    epilog="Examples: swe-memory run --arm none --arm reasoningbank --arm derangement --out runs/first; "
+    'swe-memory run --agent "command: ./my-agent --issue {issue_file} --hints {memory_file} --out {patch_file}" --dry-run',
+)
+@click.option("--preset", type=click.Choice(["paper", "claim"]), help="Settings that belong together; flags beside it win. See below.")
 @click.option("--dataset", help="minibench (default), or a .json or .jsonl file in SWE-bench's row format.")
 @click.option(
     "--repositories",
     type=click.Path(path_type=Path),
     help="For a dataset file: a folder with a clone of each repository, as OWNER__NAME or OWNER/NAME.",
 )
-@click.option("--agent", help="repair (default): fixes by templates, without a language model.")
-@click.option("--arm", "arms", multiple=True, help="none or reasoningbank; give it once for each arm. Default: both.")
-@click.option("--call-limit", type=int, help="Calls an attempt may use. Default: 60.")
+@click.option("--instance", "instances", multiple=True, help="Only this issue; may be given several times. Default: all.")
+@click.option(
+    "--agent",
+    help='repair (default; fixes by templates, without a language model), or "command: PROGRAM ..." with placeholders (see below).',
+)
+@click.option("--arm", "arms", multiple=True, help="A condition; once for each. See below. Default: none and reasoningbank.")
+@click.option(
+    "--protocol", type=click.Choice(["crossfit", "online", "offline"]), help="Who learns from what. See below. Default: crossfit."
+)
+@click.option("--builds", type=int, help="crossfit: how many independent splits, each with banks of its own. Default: 1.")
+@click.option("--wave", type=int, help="online: attempts that recall from the same bank version before it learns. Default: 1, the paper's.")
+@click.option("--order", help="Order of the issues: date (default, oldest first), given, or shuffled:SEED.")
+@click.option(
+    "--orders", type=int, help="online: how many orders, each a stream of its own; the second and later ones are shuffles. Default: 1."
+)
+@click.option("--reruns", type=int, help="How often everything is repeated in the same order. Default: 1.")
+@click.option("--baseline-reruns", type=int, help="How often the arm `none` is repeated, if more often than the others.")
+@click.option("--bank", metavar="PATH", help="offline: the bank to recall from. It is copied, and the copy is frozen.")
 @click.option(
     "--verdict",
-    type=click.Choice(["rules", "tests"]),
-    help="What memory learns from: rules (default; sees what the agent saw) or tests (the hidden tests; results then say `oracle verdict`).",
+    type=click.Choice(["rules", "llm", "tests"]),
+    help="What memory learns from: rules (default) or llm (they see what the agent saw), or tests (the hidden tests; results then say `oracle verdict`).",
 )
-@click.option("--order", type=click.Choice(["date", "given", "shuffled"]), help="Order of the issues. Default: date, oldest first.")
-@click.option("--seed", type=int, help="For --order shuffled. Default: 0.")
-@click.option("--instance", "instances", multiple=True, help="Only this issue; may be given several times. Default: all.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/first"), show_default=True, help="The run folder.")
+@click.option("--extractor", type=click.Choice(["rules", "llm"]), help="How items are distilled. Default: rules.")
+@click.option("--model", help="The Claude model that judges and distils, for --verdict llm and --extractor llm.")
+@click.option("--before", is_flag=True, help="Recall only what was learned from issues created before the one at hand.")
+@click.option("--seed", type=int, help="For folds, shuffles and controls. Default: 0.")
+@click.option("--call-limit", type=int, help="Calls (model turns) an attempt may use. Default: 60.")
+@click.option("--attempt-seconds", type=float, help="Wall time an attempt's agent may use; then its whole process group is ended.")
+@click.option("--attempt-tokens", type=int, help="Tokens, in and out together, an attempt may use.")
+@click.option("--attempt-cost", type=float, metavar="USD", help="What an attempt may cost.")
+@click.option("--command-seconds", type=float, help="What one command of an agent may take. Default: 120.")
+@click.option("--test-seconds", type=float, help="What an attempt's hidden tests may take. Default: 300.")
+@click.option(
+    "--max-cost", type=float, metavar="USD", help="What the run may cost, memory's own calls included; then it stops and can be resumed."
+)
+@click.option("--max-hours", type=float, help="How long the run may work, all sessions together.")
+@click.option("--max-tokens", type=int, help="Tokens the run may use.")
+@click.option("--max-calls", type=int, help="Calls the run may make.")
+@click.option("--requests-per-minute", type=int, help="Requests to the model's API that all workers together may make a minute.")
+@click.option("--tokens-per-minute", type=int, help="Tokens that they may use a minute.")
+@click.option(
+    "--retries", type=click.IntRange(0, 20), help="How often an attempt that failed through the machine is tried again. Default: 3."
+)
 @click.option("--workers", type=int, default=2, show_default=True, help="Attempts side by side, where they may be. Never changes a result.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/first"), show_default=True, help="The run folder.")
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on with the run in --out; settings that are not given are taken from it (not the place of a dataset file).",
+    help="Go on with the run in --out; settings that are not given are taken from it (not the place of a dataset file or bank).",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would run (attempts, banks, hours, cost, disk) and do nothing.")
+@click.option(
+    "--like", type=click.Path(path_type=Path), help="For --dry-run: a run folder whose recorded times and costs are expected again."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON object: the shape of `swe-memory compare --json`.")
-def run(**options: Any) -> None:
+@click.pass_context
+def run(context: click.Context, /, **options: Any) -> None:
     """Run an agent on a dataset with and without memory, and write everything into a run folder.
 
-    Protocol: online, one stream an arm. An arm with memory recalls before each attempt and learns after it, in the order of the stream; the arm `none`
-    does neither. The folder holds experiment.json (frozen before the first attempt), events.jsonl, results.json, and for each arm preds.json, trajectories,
-    official reports and the bank. A run that was stopped, however, goes on with --resume.
+    \b
+    Protocols
+      crossfit  the baseline's attempts on one half of the issues build a bank, which is frozen and tested on the
+                other half, and the other way round. Everything runs side by side and nothing interferes.
+      online    each arm's bank grows along a stream of issues (the paper's way). Streams run side by side.
+      offline   a bank that you give, copied and frozen.
+
+    \b
+    Arms
+      none                 no memory: the baseline. crossfit learns from its attempts.
+      reasoningbank        recalls one item. Settings follow a colon: k=2, threshold=0.5, path-weight=0, grain=experience,
+                           other-repos, before, success-only, failure-only; as in reasoningbank:k=2,success-only
+      derangement          placebo: an item that was recalled for another issue of the same repository
+      preamble             placebo: the memory's introduction without an item
+      neutral              placebo: general advice of the same length
+      gold                 applies the reference patch: checks the environment, never counts as an agent
+    Placebos get text exactly where the arm with memory got an item. With several such arms: derangement/reasoningbank:k=2.
+
+    \b
+    Presets
+      paper  online, wave 1, given order, LLM verdicts and items by --model, an experience with all its items, 250 calls
+      claim  crossfit, --before, LLM verdicts and items, all placebos, two baseline reruns, 250 calls
+
+    \b
+    Agent programs: "command: PROGRAM ..." runs in a fresh clone, with your environment variables. Placeholders:
+      {workdir} {issue_file} {memory_file} {patch_file} {log_file} {trajectory_file} {issue_id} {repo} {base_commit}
+      {call_limit} {seconds}. The patch is {patch_file}, or else what changed in the clone. Steps come from {log_file}
+      (JSON lines of thought, action, observation) or {trajectory_file}. Exit code 75 means: the machine failed, try again.
+
+    The folder holds experiment.json (frozen before the first attempt), events.jsonl (the journal), results.json, and for each arm predictions,
+    trajectories, official reports and banks. A run that was stopped, however, goes on with --resume. Ctrl-C once finishes the attempts under way,
+    twice stops now.
 
     The local environment is not a sandbox: run only agents and repositories that you trust.
 
-    Exit codes: 0 done; 1 infra failures remain (they are listed; --resume tries them again); 2 wrong use; 130 interrupted.
+    Exit codes: 0 done; 1 infra failures remain or a limit of the run was reached (--resume goes on); 2 wrong use; 130 interrupted.
     """
+    if context.invoked_subcommand is not None:
+        given = [name for name in options if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"]
+        if given:
+            raise click.UsageError(f"--{given[0].replace('_', '-')} does not go with `{context.invoked_subcommand}`", context)
+        return
     from harness.running import run_command
 
     as_json = options.pop("as_json")
@@ -68,16 +154,20 @@ def compare(folder: Path, items: int, as_json: bool) -> None:
     """Compare the arms of a run folder: resolve rates, calls, paired differences, and each issue. Works on a run that is still going.
 
     \b
-    --json: {run, dataset: {name, hash}, agent, protocol, call_limit, issues_planned, endpoint,
-      verdict: {source, label}, complete,
-      arms: [{arm, planned, graded, resolved, rate, low, high, mean_calls, mean_actions, limit_hits,
-              infra: [issue], missing: [issue], recalled, exit_statuses, judge: {right, wrong, unknown}}],
-      comparisons: [{arm, baseline, pairs, both, only_arm, only_baseline, neither, difference,
-                     p_midp, p_exact, calls_difference, sentence}],
-      issues: [{issue, arms: {ARM: {state, resolved, calls, exit_status, outcome, flags, verdict,
-                                    recalled, item, score, learned_from}}}],
-      items: [{id, title, learned_from, uses, resolved}], sentences: [text], problems: [text]}
-    Rates are fractions; what cannot be computed is null. Exit code 0 whatever the effect.
+    --json: {run, dataset: {name, hash}, agent, protocol, builds, orders, reruns, call_limit, issues_planned, endpoint,
+      verdict: {source, label}, complete, seconds,
+      arms: [{arm, kind, streams, planned, graded, resolved, rate, low, high, interval, mean_calls, mean_actions,
+              calls_unknown, limit_hits: {STATUS: n}, infra: [{stream, issue}], missing, given, exit_statuses,
+              judge: {right, wrong, unknown, "not judged"}}],
+      comparisons: [{arm, baseline, role, issues, unit, both, only_arm, only_baseline, neither, difference, low, high,
+                     interval, p, test, p_exact, calls_difference, why, sentence}],
+      environment: [{checked, resolved, failing: [{issue, outcome}]}],
+      infra: [{arm, stream, issue, tries, reason}],
+      issues: [{issue, repository, arms: {ARM: [{stream, state, resolved, calls, exit_status, outcome, flags, verdict,
+                                                 recalled, control, item, score, learned_from}]}}],
+      items: [{id, title, learned_from, uses, resolved}], sentences: [text], problems: [text],
+      usage: {ROLE: {calls, input_tokens, output_tokens, cost}}}
+    Rates are fractions; intervals are at 95 %; what cannot be computed is null. Exit code 0 whatever the effect.
     """
     import json
 
@@ -101,8 +191,8 @@ def compare(folder: Path, items: int, as_json: bool) -> None:
 def demo(out: Path, workers: int, as_json: bool) -> None:
     """See an agent fix real bugs in real git repositories, without and with memory. No key, no container, no network.
 
-    Runs the bundled bench with the arms `none` and `reasoningbank`, shows the comparison and the most used items, and says what to type next. Whatever
-    comes out is printed.
+    Runs the bundled bench by crossfit with the arms `none`, `reasoningbank` and the placebo `derangement`, shows the comparison and the most used items, and
+    says what to type next. Whatever comes out is printed.
     """
     from harness.demo import demo_command
 

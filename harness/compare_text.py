@@ -13,7 +13,7 @@ def render(result: Mapping[str, Any], *, items: int = 5, width: int = 110) -> st
         f"protocol {result['protocol']}, call limit {result['call_limit']}",
         "",
         *table(
-            ["arm", "resolved", "rate", "95 % (Wilson)", "mean calls", "limit hits", "recalled", "infra"],
+            ["arm", "resolved", "rate", "95 %", "mean calls", "limit hits", "got text", "infra"],
             [_arm(arm) for arm in result["arms"]],
         ),
         "",
@@ -30,6 +30,13 @@ def render(result: Mapping[str, Any], *, items: int = 5, width: int = 110) -> st
             *table(["uses", "resolved", "item", "learned from"], [_item(i) for i in result["items"][:items]], width),
         ]
     lines += ["", *result["sentences"]]
+    if used := result["usage"]["all"]["calls"]:
+        cost = result["usage"]["all"]["cost"]
+        lines.append(
+            f"Used: {used} calls"
+            + (", cost unknown" if cost is None else f", ${cost:.2f}" if cost else "")
+            + ", killed attempts and memory's own calls included."
+        )
     lines += [f"warning: {problem}" for problem in result["problems"]]
     return "\n".join(lines)
 
@@ -47,14 +54,15 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int = 1
 
 def _arm(arm: Mapping[str, Any]) -> list[str]:
     some = arm["graded"] > 0
+    calls = arm["mean_calls"]
     return [
         arm["arm"],
         f"{arm['resolved']}/{arm['graded']}",
         f"{arm['rate']:.3f}" if some else "none graded",
-        f"{arm['low']:.2f}-{arm['high']:.2f}" if some else "",
-        f"{arm['mean_calls']:.1f}" if some else "",
-        str(arm["limit_hits"]),
-        str(arm["recalled"]),
+        f"{arm['low']:.2f}-{arm['high']:.2f}" if some and arm["low"] is not None else "",
+        "" if not some else "unknown" if calls is None else f"{calls:.1f}",
+        str(sum(arm["limit_hits"].values())),
+        str(arm["given"]),
         str(len(arm["infra"])),
     ]
 
@@ -64,16 +72,30 @@ def _issues(result: Mapping[str, Any]) -> list[list[str]]:
     for issue in result["issues"]:
         cells, recalled = [issue["issue"]], ""
         for arm in result["arms"]:
-            found = issue["arms"][arm["arm"]]
-            cells.append({True: "resolved", False: "-", None: found["state"]}[found["resolved"]])
-            cells.append("" if found["calls"] is None else str(found["calls"]))
-            if found.get("item"):
-                score = "no score" if found["score"] is None else f"{found['score']:.2f}"
-                # The title gives way, never the score: a recall just above the threshold should be seen to be one.
-                title = str(found["recalled"])
-                recalled = f"{title if len(title) <= 38 else title[:37] + '…'} ({score})"
+            attempts = issue["arms"][arm["arm"]]
+            cells += [_state(attempts), _calls(attempts)]
+            for found in attempts:
+                if found.get("item") and not found.get("control") and not recalled:
+                    score = "no score" if found["score"] is None else f"{found['score']:.2f}"
+                    # The title gives way, never the score: a recall just above the threshold should be seen to be one.
+                    title = str(found["recalled"])
+                    recalled = f"{title if len(title) <= 38 else title[:37] + '…'} ({score})"
         rows.append([*cells, recalled])
     return rows
+
+
+def _state(attempts: Sequence[Mapping[str, Any]]) -> str:
+    if len(attempts) == 1:
+        return {True: "resolved", False: "-", None: str(attempts[0]["state"])}[attempts[0]["resolved"]]
+    graded = [found["resolved"] for found in attempts if found["resolved"] is not None]
+    return f"{sum(graded)} of {len(graded)}" if graded else "none graded"
+
+
+def _calls(attempts: Sequence[Mapping[str, Any]]) -> str:
+    known = [found["calls"] for found in attempts if found["calls"] is not None]
+    if not known:
+        return ""
+    return str(known[0]) if len(attempts) == 1 else f"{sum(known) / len(known):.1f}"
 
 
 def _item(item: Mapping[str, Any]) -> list[str]:

@@ -11,9 +11,10 @@ import click
 from harness.running import run_command
 from swe_memory.errors import UsageError
 
-INTRODUCTION = """A program without a language model fixes the issues of the bundled bench, once without memory and once with a bank that grows from
-issue to issue. It tries edit templates, and a recalled item changes only the order in which it tries them. It is here to show the instrument
-at work with a cheap agent; what comes out says nothing about language models."""
+INTRODUCTION = """A program without a language model fixes the issues of the bundled bench. Its attempts without memory at one half of the issues fill a bank
+that helps with the other half, and the other way round; a placebo gives the same items to the wrong issues. The program tries edit templates,
+and a recalled item changes only the order in which it tries them. It is here to show the instrument at work with a cheap agent; what comes out
+says nothing about language models."""
 
 
 def demo_command(out: Path, *, workers: int = 2, as_json: bool = False) -> tuple[int, str]:
@@ -23,7 +24,7 @@ def demo_command(out: Path, *, workers: int = 2, as_json: bool = False) -> tuple
     resume = (out / "experiment.json").is_file()
     try:
         code, shown = run_command(
-            out=out, workers=workers, resume=resume, as_json=as_json, dataset="minibench", arms=("none", "reasoningbank")
+            out=out, workers=workers, resume=resume, as_json=as_json, dataset="minibench", arms=("none", "reasoningbank", "derangement")
         )
     except UsageError as error:
         if resume:
@@ -34,7 +35,7 @@ def demo_command(out: Path, *, workers: int = 2, as_json: bool = False) -> tuple
 
 def next_steps(out: Path) -> str:
     """What to type next."""
-    bank = out / "reasoningbank" / "1-1" / "bank.lance"
+    bank = out / "banks" / "reasoningbank" / "1-a" / "bank.lance"
     name = _command()
     commands = [
         (f"{name} items list --bank {bank}", "what was learned"),

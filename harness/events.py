@@ -3,8 +3,10 @@
 An event is one JSON object on one line, written and forced to disk before anything that depends on it happens. A kill can leave at most one unfinished last
 line; it was never acknowledged and is cut off when the journal is opened for writing.
 
-Events: ``started`` (with the recall that the attempt runs with), ``finished``, ``graded`` (with the verdict), ``learned``, ``usage``, ``failed`` (an infra
-failure: the machine's, not the agent's). Each names an attempt by ``arm``, ``stream`` and ``issue``.
+Events of an attempt (named by ``arm``, ``stream`` and ``issue``): ``started`` (with the recall that it runs with), ``finished``, ``graded`` (with the
+verdict), ``learned`` (by a ``bank``), ``usage`` (of one model call), ``failed`` (an infra failure: the machine's, not the agent's). Besides: ``session`` (a
+process began to work on the run) and ``frozen`` (a bank is complete and will not change). Each event carries ``at``, the time of day, which nothing depends
+on (clocks are set back), and ``t``, seconds since its session began by a clock that only goes forward.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import contextlib
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,42 +25,58 @@ from typing import Any
 
 from harness.checks import wrong_field
 from harness.files import to_bytes
+from harness.layout import Key
 from swe_memory.errors import SweMemoryError
+from swe_memory.records import Usage
 
-KINDS = ("started", "finished", "graded", "learned", "usage", "failed")
-Key = tuple[str, str, str]
-"""(arm, stream, issue id)"""
+KINDS = ("session", "started", "finished", "graded", "learned", "frozen", "usage", "failed")
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptState:
-    """What the journal knows of one attempt. A part is empty until its event was seen; starting again empties what came after."""
+    """What the journal knows of one attempt. A part is empty until its event was seen; starting again empties what came after.
+
+    ``failures`` are the reasons of all its infra failures, ``usage`` is what all its tries used, killed ones included.
+    """
 
     key: Key
     started: Mapping[str, Any] = field(default_factory=dict)
     finished: Mapping[str, Any] = field(default_factory=dict)
     graded: Mapping[str, Any] = field(default_factory=dict)
-    learned: Mapping[str, Any] = field(default_factory=dict)
     starts: int = 0
     failures: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
 
     @property
     def infra(self) -> bool:
-        """Whether the last thing that happened is an infra failure."""
+        """Whether it stands as an infra failure: one happened, and it was not graded since."""
         return bool(self.failures) and not self.graded
 
-    @property
-    def done(self) -> bool:
-        """Whether the attempt was graded; an arm with memory also has to learn from it."""
-        return bool(self.graded)
+
+@dataclass(frozen=True, slots=True)
+class BankState:
+    """What the journal knows of one bank: the attempts that it learned from, and whether it is frozen."""
+
+    learned: Mapping[Key, Mapping[str, Any]] = field(default_factory=dict)
+    frozen: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """Every attempt that the journal speaks of, and the lines that could not be read (named and skipped)."""
+    """Every attempt and bank that the journal speaks of; what was used, by role (agent, judge, extract), killed attempts included; seconds of work over all
+    sessions; the events that could not be read (named and skipped)."""
 
-    attempts: Mapping[Key, AttemptState]
+    attempts: Mapping[Key, AttemptState] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    banks: Mapping[str, BankState] = field(default_factory=dict)
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    seconds: float = 0.0
+    sessions: int = 0
+
+    @property
+    def spent(self) -> Usage:
+        """What all calls used, memory's own included. Its cost is None once a call without a known price was among them."""
+        return sum(self.usage.values(), Usage())
 
 
 def fold(events: Iterable[Mapping[str, Any]], problems: Iterable[str] = ()) -> RunState:
@@ -67,34 +86,84 @@ def fold(events: Iterable[Mapping[str, Any]], problems: Iterable[str] = ()) -> R
     :mod:`harness.checks`), or out of order (what finishes was started, what is graded has finished, what is learned was graded). So whoever reads the
     state can rely on the fields of each part.
     """
-    attempts: dict[Key, AttemptState] = {}
-    found = list(problems)
+    folding = _Folding(list(problems))
     for number, event in enumerate(events, 1):
+        if wrong := folding.take(event):
+            folding.problems.append(f"event {number} {wrong}")
+    return folding.state()
+
+
+class _Folding:
+    """The state while it is being added to: mutable, so that a journal of a long run folds in a moment."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        self.attempts: dict[Key, AttemptState] = {}
+        self.learned: dict[str, dict[Key, Mapping[str, Any]]] = {}
+        self.frozen: dict[str, Mapping[str, Any]] = {}
+        self.by_attempt: dict[Key, list[float | None]] = {}
+        self.by_role: dict[str, list[float | None]] = {}
+        self.sessions: list[float] = [0.0]
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Add one event; what is wrong with it, "" for nothing."""
         kind = event.get("event")
-        if kind == "usage":
-            continue
-        key = (event.get("arm"), event.get("stream"), event.get("issue"))
-        if kind not in KINDS or not all(isinstance(part, str) for part in key):
-            found.append(f"event {number} is of no known kind or names no attempt")
-            continue
-        name: Key = (str(key[0]), str(key[1]), str(key[2]))
-        state = attempts.get(name, AttemptState(name))
-        before = {"finished": state.started, "graded": state.finished, "learned": state.graded}.get(kind, True)
+        if kind not in KINDS:
+            return "is of no known kind"
+        if kind == "session":
+            self.sessions.append(0.0)
+        seconds = event.get("t")
+        if type(seconds) is float and self.sessions[-1] < seconds < 1e9:
+            self.sessions[-1] = seconds
+        if kind == "session":
+            return ""
+        if kind == "frozen":
+            if wrong := wrong_field("frozen", event):
+                return f"(frozen) was skipped: {wrong}"
+            self.frozen[event["bank"]] = event
+            return ""
+        arm, stream, issue = event.get("arm"), event.get("stream"), event.get("issue")
+        if not (isinstance(arm, str) and isinstance(stream, str) and isinstance(issue, str)):
+            return "names no attempt"
+        key = (arm, stream, issue)
+        state = self.attempts.get(key) or AttemptState(key)
+        before: Any = {"finished": state.started, "graded": state.finished, "learned": state.graded}.get(kind, True)
         if wrong := wrong_field(kind, event) or ("" if before else "what must come before it is missing"):
-            found.append(f"event {number} ({kind}, {' '.join(name)}) was skipped: {wrong}")
-            continue
+            return f"({kind}, {' '.join(key)}) was skipped: {wrong}"
+        if kind == "usage":
+            for sums in (self.by_attempt.setdefault(key, [0, 0, 0, 0.0]), self.by_role.setdefault(event["role"], [0, 0, 0, 0.0])):
+                for place, name in enumerate(("calls", "input", "output", "cost")):
+                    one, other = sums[place], event[name]
+                    sums[place] = None if one is None or other is None else one + other
+            return ""
+        if kind == "learned":
+            self.learned.setdefault(event["bank"], {})[key] = event
+            return ""
         if kind == "started":
-            state = AttemptState(name, started=event, starts=state.starts + 1, failures=state.failures)
+            state = AttemptState(key, started=event, starts=state.starts + 1, failures=state.failures)
         elif kind == "finished":
-            state = replace(state, finished=event, graded={}, learned={})
+            state = replace(state, finished=event, graded={})
         elif kind == "graded":
-            state = replace(state, graded=event, failures=())
-        elif kind == "learned":
-            state = replace(state, learned=event)
+            state = replace(state, graded=event)
         else:
             state = replace(state, failures=(*state.failures, event["reason"]))
-        attempts[name] = state
-    return RunState(attempts, tuple(found))
+        self.attempts[key] = state
+        return ""
+
+    def state(self) -> RunState:
+        """What was taken, as a record."""
+        attempts = dict(self.attempts)
+        for key, sums in self.by_attempt.items():
+            if key in attempts:
+                attempts[key] = replace(attempts[key], usage=_usage(sums))
+        banks = {name: BankState(self.learned.get(name, {}), self.frozen.get(name, {})) for name in sorted({*self.learned, *self.frozen})}
+        usage = {role: _usage(sums) for role, sums in sorted(self.by_role.items())}
+        return RunState(attempts, tuple(self.problems), banks, usage, sum(self.sessions), len(self.sessions) - 1)
+
+
+def _usage(sums: list[float | None]) -> Usage:
+    calls, read, written, cost = sums
+    return Usage(int(calls or 0), int(read or 0), int(written or 0), cost)
 
 
 def read_events(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
@@ -128,12 +197,16 @@ def read_state(path: Path) -> RunState:
 class Journal:
     """Appends events. ``append`` returns when the event is on disk. Safe for several threads; for several processes the run's lock answers.
 
-    ``clock`` gives the time that is written beside each event.
+    ``clock`` gives the time of day that is written beside each event, ``timer`` the seconds that only go forward; its zero is when the journal was opened.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, path: Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC), timer: Callable[[], float] = time.monotonic
+    ) -> None:
         self.path = path
         self._clock = clock
+        self._timer = timer
+        self._began = timer()
         self._lock = threading.Lock()
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -147,7 +220,7 @@ class Journal:
 
         Raises SweMemoryError where the disk refuses (full, gone): nothing that was acknowledged before is lost, and what was written in part is cut off again.
         """
-        record = {"event": event, "at": self._clock().isoformat(), **fields}
+        record = {"event": event, "at": self._clock().isoformat(), "t": round(self.seconds, 3), **fields}
         data = (json.dumps(record, ensure_ascii=True, sort_keys=True, allow_nan=False) + "\n").encode()
         with self._lock:
             size = os.fstat(self._file).st_size
@@ -161,6 +234,11 @@ class Journal:
                     os.ftruncate(self._file, size)
                 raise SweMemoryError(f"cannot write {self.path}: {error.strerror}", "Make room, then go on with --resume.") from error
         return record
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the journal was opened."""
+        return float(self._timer() - self._began)
 
     def close(self) -> None:
         """May be called twice."""

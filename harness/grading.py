@@ -31,6 +31,7 @@ from harness.environments.local import LocalEnvironment
 from harness.files import remove_tree, to_bytes
 from harness.gitcmd import GitError, git
 from harness.instances import Instance
+from harness.tasks import Stopped
 from harness.workdir import Workdir, workdir_for
 from swe_memory.errors import InfraError
 
@@ -71,9 +72,11 @@ class Grader:
     """Grades one patch after the other, also from several threads, with one warm swebench process.
 
     Use it as a context manager, or call :meth:`close`; the process also ends when this one does. A worker that died is started again once for each request.
+    Once ``halt`` is set a test run under way is ended, and :meth:`grade` raises :class:`harness.tasks.Stopped`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, halt: threading.Event | None = None) -> None:
+        self._halt = halt
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._fresh = True
@@ -142,8 +145,10 @@ class Grader:
             return GradeReport(iid, "not_applied", _report(iid, patch), f"the patch does not apply: {refused}")
         script = folder / "eval.sh"
         script.write_text(self._ask({"op": "script", "row": dict(instance.grading.row)})["script"], encoding="utf-8")
-        with LocalEnvironment(workdir.path, timeout=timeout, output_limit=_LOG_LIMIT, parent=folder) as environment:
+        with LocalEnvironment(workdir.path, timeout=timeout, output_limit=_LOG_LIMIT, parent=folder, halt=self._halt) as environment:
             execution = environment.execute(f"bash {_quoted(script)}", timeout=timeout)
+        if self._halt is not None and self._halt.is_set():
+            raise Stopped
         log = folder / "test_output.txt"
         text = execution.output.encode("utf-8", errors="replace").decode("utf-8")
         if execution.timed_out:

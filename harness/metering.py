@@ -71,7 +71,7 @@ class Meter:
     """
 
     def __init__(
-        self, limits: Limits, record: Callable[[Usage], None] = lambda usage: None, clock: Callable[[], float] = time.monotonic
+        self, limits: Limits, record: Callable[[Usage], None] = lambda _: None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.limits = limits
         self._record = record

@@ -1,6 +1,6 @@
-"""What will run, worked out before anything does: arms, streams, order; and the experiment as it is frozen into ``experiment.json``. Pure.
+"""What decides an experiment, frozen into ``experiment.json`` before the first attempt. Pure.
 
-One protocol is here so far: *online* (the paper's stream: one bank that grows attempt by attempt), one stream an arm.
+What follows from it (which attempts there are, which banks, who waits for whom) is worked out in :mod:`harness.layout`.
 """
 
 from __future__ import annotations
@@ -8,49 +8,79 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from harness.checks import Check, is_count, is_number, is_text, is_texts, one_of
+from harness.arms import Arm, parse_arms
+from harness.checks import Check, is_count, is_number, is_text, is_texts, one_of, or_none
+from harness.metering import Limits
 from swe_memory.errors import UsageError
 from swe_memory.records import Issue
 
-ARMS = ("none", "reasoningbank")
+PROTOCOLS = ("crossfit", "online", "offline")
 ORDERS = ("date", "given", "shuffled")
-VERDICTS = ("rules", "tests")
-FORMAT = 1
-STREAM = "1-1"
-"""ORDER-RERUN of the only stream."""
-ENDPOINT = "difference in resolve rate between each arm with memory and `none`, paired by issue (mid-p McNemar)"
+VERDICTS = ("rules", "llm", "tests")
+FORMAT = 2
 
-VerdictChoice = Literal["rules", "tests"]
+Protocol = Literal["crossfit", "online", "offline"]
+VerdictChoice = Literal["rules", "llm", "tests"]
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Everything that decides what a run computes, and nothing else: no worker count, no times, no paths.
+    """Everything that decides what a run computes, and nothing else: no worker count, no budget of the run, no times, no paths.
 
-    ``verdict`` is what memory learns from: ``rules`` (a judge that sees what the agent saw) or ``tests`` (the hidden tests: an oracle, labelled so in
-    the results). ``instances`` are issue ids in the order of the stream.
+    ``instances``, ``repositories`` and ``dates`` go together, one entry an issue ("" for an unknown date). ``orders`` are specs (``date``, ``given``,
+    ``shuffled:SEED``) and ``sequences`` what they came to: places in ``instances``. ``folds`` has one string of ``a`` and ``b`` for each build, a letter an
+    issue. ``verdict`` is what memory learns from: ``rules`` or ``llm`` (a judge that sees what the agent saw) or ``tests`` (the hidden tests: an oracle,
+    labelled so in the results). ``bank`` describes the given bank of the protocol *offline*.
     """
 
     dataset: str
     dataset_hash: str
     instances: tuple[str, ...]
+    repositories: tuple[str, ...]
+    dates: tuple[str, ...]
     agent: str
     arms: tuple[str, ...]
+    protocol: Protocol = "crossfit"
+    builds: int = 1
+    wave: int = 1
+    orders: tuple[str, ...] = ("date",)
+    sequences: tuple[tuple[int, ...], ...] = ()
+    folds: tuple[str, ...] = ()
+    reruns: int = 1
+    baseline_reruns: int = 1
+    bank: Mapping[str, Any] = field(default_factory=dict)
+    verdict: VerdictChoice = "rules"
+    extractor: str = "rules@1"
+    model: str = ""
+    recall: Literal["default", "paper"] = "default"
+    before: bool = False
     call_limit: int = 60
     command_seconds: float = 120.0
+    attempt_seconds: float | None = None
+    attempt_tokens: int | None = None
+    attempt_cost: float | None = None
     test_seconds: float = 300.0
-    verdict: VerdictChoice = "rules"
-    order: str = "date"
     seed: int = 0
-    protocol: str = "online"
-    endpoint: str = ENDPOINT
-    extractor: str = "rules@1"
+    endpoint: str = ""
     embedder: str = "none"
     versions: Mapping[str, str] = field(default_factory=dict)
+    prompts: Mapping[str, int] = field(default_factory=dict)
     format: int = FORMAT
+
+    def conditions(self) -> tuple[Arm, ...]:
+        """The arms, parsed."""
+        return parse_arms(self.arms)
+
+    def limits(self) -> Limits:
+        """What one attempt may use."""
+        return Limits(self.call_limit, self.command_seconds, self.attempt_seconds, self.attempt_tokens, self.attempt_cost)
+
+    def sequence(self, number: int = 1) -> tuple[str, ...]:
+        """Issue ids in the order of that number (from 1)."""
+        return tuple(self.instances[place] for place in self.sequences[number - 1])
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, in the shape of ``experiment.json``."""
@@ -69,63 +99,61 @@ class Experiment:
             if name in value and not check(value[name]):
                 raise UsageError(f"{where} is damaged: `{name}` is not {words}", hint)
         try:
-            fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in value.items() if name in _FIELDS}
-            return cls(**fields)
+            found = cls(**{name: _tuples(part) for name, part in value.items() if name in _FIELDS})
         except TypeError as error:
             raise UsageError(f"{where} is damaged: {error}", hint) from error
+        try:
+            found.conditions()
+            found.limits()
+        except UsageError as error:
+            raise UsageError(f"{where} is damaged: {error.what}", hint) from error
+        if wrong := found._misfit():
+            raise UsageError(f"{where} is damaged: {wrong}", hint)
+        return found
+
+    def _misfit(self) -> str:
+        """What does not fit together, "" where all does."""
+        issues = len(self.instances)
+        if len(self.repositories) != issues or len(self.dates) != issues:
+            return "`repositories` and `dates` do not go with `instances`"
+        if not self.sequences or any(sorted(sequence) != list(range(issues)) for sequence in self.sequences):
+            return "`sequences` are not orders of `instances`"
+        if self.protocol == "crossfit" and (len(self.folds) != self.builds or any(len(fold) != issues for fold in self.folds)):
+            return "`folds` do not go with `instances` and `builds`"
+        return "" if len(self.orders) == len(self.sequences) else "`sequences` do not go with `orders`"
 
     def differences(self, other: Experiment) -> tuple[str, ...]:
         """One sentence for each setting that differs, this experiment's value first."""
         one, two = self.to_json(), other.to_json()
         found = []
         for name in one:
-            if one[name] != two[name]:
-                if name == "instances":
-                    found.append(f"instances: {len(one[name])} there, {len(two[name])} asked for, or in another order")
-                else:
-                    found.append(f"{name}: {_short(one[name])} there, {_short(two[name])} asked for")
+            if one[name] == two[name]:
+                continue
+            if name == "instances":
+                found.append(_other_instances(one[name], two[name]))
+            elif name in ("sequences", "folds", "repositories", "dates"):
+                # They follow from instances, orders, builds and seed, which are told; alone they mean that the dataset's dates or repositories changed.
+                if one["instances"] == two["instances"] and one["orders"] == two["orders"] and one["seed"] == two["seed"]:
+                    found.append(f"{name}: not the same as in the frozen plan")
+            else:
+                found.append(f"{name}: {_short(one[name])} there, {_short(two[name])} asked for")
         return tuple(found)
 
-    def streams(self) -> tuple[Stream, ...]:
-        """One stream for each arm, in the order of the arms."""
-        return tuple(Stream(arm, STREAM, self.instances) for arm in self.arms)
+
+def _other_instances(one: Sequence[str], two: Sequence[str]) -> str:
+    gone, new = [i for i in one if i not in set(two)], [i for i in two if i not in set(one)]
+    if not gone and not new:
+        return "instances: the same, in another order"
+    parts = [
+        f"{len(ids)} {words} ({', '.join(ids[:3])}{', ...' if len(ids) > 3 else ''})"
+        for ids, words in ((gone, "missing"), (new, "new"))
+        if ids
+    ]
+    return f"instances: {len(one)} there, {len(two)} asked for: {' and '.join(parts)}"
 
 
-_TEXT = ("text", is_text)
-_SECONDS = ("a number of seconds above 0", lambda value: is_number(value) and value > 0)
-_FIELDS: Mapping[str, tuple[str, Check]] = {
-    "dataset": _TEXT,
-    "dataset_hash": _TEXT,
-    "instances": ("a list of different issue ids", lambda value: is_texts(value) and len(set(value)) == len(value)),
-    "agent": _TEXT,
-    "arms": (f"a list of different arms of {', '.join(ARMS)}", lambda v: is_texts(v) and len(set(v)) == len(v) > 0 and set(v) <= set(ARMS)),
-    "call_limit": ("a count", is_count),
-    "command_seconds": _SECONDS,
-    "test_seconds": _SECONDS,
-    "verdict": (f"one of {', '.join(VERDICTS)}", one_of(*VERDICTS)),
-    "order": (f"one of {', '.join(ORDERS)}", one_of(*ORDERS)),
-    "seed": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "protocol": _TEXT,
-    "endpoint": _TEXT,
-    "extractor": _TEXT,
-    "embedder": _TEXT,
-    "versions": ("an object of texts", lambda value: isinstance(value, dict) and is_texts(list(value.values()))),
-    "format": ("a count", is_count),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """One pass over the issues with one bank (or none)."""
-
-    arm: str
-    name: str
-    instances: tuple[str, ...]
-
-    @property
-    def memory(self) -> bool:
-        """Whether this arm recalls and learns. Its attempts then depend on one another and run one after the other."""
-        return self.arm != "none"
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _short(value: Any) -> str:
@@ -133,28 +161,136 @@ def _short(value: Any) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def check_arms(arms: Sequence[str]) -> tuple[str, ...]:
-    """The arms, each known and named once. Raises UsageError."""
-    if not arms:
-        raise UsageError("no arm was named", f"Name one or more with --arm: {', '.join(ARMS)}.")
-    for arm in arms:
-        if arm not in ARMS:
-            raise UsageError(f"there is no arm called {arm!r}", f"Known arms: {', '.join(ARMS)}.")
-        if list(arms).count(arm) > 1:
-            raise UsageError(f"arm {arm!r} was named twice", "Name each arm once.")
-    return tuple(arms)
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-def ordered(issues: Sequence[Issue], order: str, seed: int) -> tuple[str, ...]:
-    """Issue ids in the order of the stream: ``date`` (oldest first; issues without a date last, then by id), ``given``, or ``shuffled`` by ``seed``.
+def _is_positive_count(value: Any) -> bool:
+    return is_count(value) and value > 0
+
+
+def _different(value: Any) -> bool:
+    return is_texts(value) and len(set(value)) == len(value)
+
+
+def _counts_by_name(value: Any) -> bool:
+    return isinstance(value, dict) and all(is_count(part) for part in value.values())
+
+
+_TEXT: tuple[str, Check] = ("text", is_text)
+_TEXTS: tuple[str, Check] = ("a list of texts", is_texts)
+_SECONDS: tuple[str, Check] = ("a number of seconds above 0", lambda value: is_number(value) and value > 0)
+_COUNT: tuple[str, Check] = ("a count above 0", _is_positive_count)
+_FIELDS: Mapping[str, tuple[str, Check]] = {
+    "dataset": _TEXT,
+    "dataset_hash": _TEXT,
+    "instances": ("a list of different issue ids", _different),
+    "repositories": _TEXTS,
+    "dates": _TEXTS,
+    "agent": _TEXT,
+    "arms": ("a list of different arms", lambda value: _different(value) and len(value) > 0),
+    "protocol": (f"one of {', '.join(PROTOCOLS)}", one_of(*PROTOCOLS)),
+    "builds": _COUNT,
+    "wave": _COUNT,
+    "orders": _TEXTS,
+    "sequences": (
+        "a list of orders",
+        lambda value: isinstance(value, list | tuple) and all(isinstance(s, list | tuple) and all(map(is_count, s)) for s in value),
+    ),
+    "folds": ("a list of texts of a and b", lambda value: is_texts(value) and all(set(fold) <= {"a", "b"} for fold in value)),
+    "reruns": _COUNT,
+    "baseline_reruns": _COUNT,
+    "bank": ("an object", lambda value: isinstance(value, dict)),
+    "verdict": (f"one of {', '.join(VERDICTS)}", one_of(*VERDICTS)),
+    "extractor": _TEXT,
+    "model": _TEXT,
+    "recall": ("one of default, paper", one_of("default", "paper")),
+    "before": ("true or false", lambda value: isinstance(value, bool)),
+    "call_limit": _COUNT,
+    "command_seconds": _SECONDS,
+    "attempt_seconds": ("a number of seconds or null", or_none(_SECONDS[1])),
+    "attempt_tokens": ("a count or null", or_none(_is_positive_count)),
+    "attempt_cost": ("a number of dollars or null", or_none(lambda value: is_number(value) and value > 0)),
+    "test_seconds": _SECONDS,
+    "seed": ("a whole number", _is_whole),
+    "endpoint": _TEXT,
+    "embedder": _TEXT,
+    "versions": ("an object of texts", lambda value: isinstance(value, dict) and is_texts(list(value.values()))),
+    "prompts": ("an object of counts", _counts_by_name),
+    "format": ("a count", is_count),
+}
+assert set(_FIELDS) == {entry.name for entry in fields(Experiment)}
+
+
+def read_order(text: str, seed: int) -> tuple[str, int]:
+    """``date``, ``given``, ``shuffled`` or ``shuffled:SEED`` as (kind, seed). Raises UsageError."""
+    kind, colon, number = text.partition(":")
+    if kind not in ORDERS or (colon and (kind != "shuffled" or not number.lstrip("-").isdigit())):
+        raise UsageError(f"there is no order called {text!r}", "Known orders: given, date, shuffled:SEED (for example shuffled:1).")
+    return kind, int(number) if colon else seed
+
+
+def order_specs(order: str, count: int, seed: int) -> tuple[str, ...]:
+    """``count`` orders: the one asked for, then shuffles of it with the seeds that follow. Raises UsageError."""
+    kind, first = read_order(order, seed)
+    if count < 1:
+        raise UsageError(f"{count} orders make no stream", "Give --orders 1 or more.")
+    if kind == "shuffled":
+        return tuple(f"shuffled:{first + number}" for number in range(count))
+    return (kind, *(f"shuffled:{first + number}" for number in range(1, count)))
+
+
+def ordered(issues: Sequence[Issue], order: str, seed: int = 0) -> tuple[str, ...]:
+    """Issue ids in an order: ``date`` (oldest first; issues without a date last, then by id), ``given``, or ``shuffled[:SEED]``.
 
     Shuffling sorts by a hash of seed and id, so that it depends on neither Python's version nor the other issues.
     """
-    if order not in ORDERS:
-        raise UsageError(f"there is no order called {order!r}", f"Known orders: {', '.join(ORDERS)}.")
-    if order == "given":
+    kind, seed = read_order(order, seed)
+    if kind == "given":
         return tuple(issue.id for issue in issues)
-    if order == "shuffled":
-        return tuple(sorted((issue.id for issue in issues), key=lambda i: hashlib.sha256(f"{seed}/{i}".encode()).hexdigest()))
+    if kind == "shuffled":
+        return tuple(sorted((issue.id for issue in issues), key=lambda i: _draw(seed, i)))
     dated = sorted(issues, key=lambda i: (i.created_at is None, i.created_at.isoformat() if i.created_at else "", i.id))
     return tuple(issue.id for issue in dated)
+
+
+def split(issues: Sequence[Issue], build: int, seed: int) -> str:
+    """Two folds as a letter an issue, stratified by repository and drawn by ``seed`` and ``build`` (from 1).
+
+    Within each repository half of the issues fall into either fold. Of repositories with an odd number the extra issue goes to whichever fold is smaller
+    so far, so that the folds differ by one issue at most.
+    """
+    letters: dict[str, str] = {}
+    sizes = {"a": 0, "b": 0}
+    repositories: dict[str, list[str]] = {}
+    for issue in issues:
+        repositories.setdefault(issue.repo, []).append(issue.id)
+    for repo in sorted(repositories):
+        drawn = sorted(repositories[repo], key=lambda i: _draw(seed, f"{build}/{i}"))
+        if sizes["a"] != sizes["b"]:
+            first = min(sizes, key=lambda letter: sizes[letter])
+        else:
+            first = "ab"[int(_draw(seed, f"{build}/{repo}/first"), 16) % 2]
+        second = "b" if first == "a" else "a"
+        for number, issue_id in enumerate(drawn):
+            letter = second if number % 2 else first
+            letters[issue_id] = letter
+            sizes[letter] += 1
+    return "".join(letters[issue.id] for issue in issues)
+
+
+def _draw(seed: int, text: str) -> str:
+    return hashlib.sha256(f"{seed}/{text}".encode()).hexdigest()
+
+
+def endpoint(arms: Sequence[Arm], protocol: str, builds: int, streams: int) -> str:
+    """The primary endpoint in words, fixed before the first attempt."""
+    memory = next((arm.name for arm in arms if arm.kind == "memory"), None)
+    if memory is None or all(arm.kind != "none" for arm in arms):
+        return "none: there is no pair of an arm with memory and `none`"
+    unit = {
+        "crossfit": f"issue; frozen banks of {builds} build{'s' if builds > 1 else ''}",
+        "offline": "issue; the given bank, frozen",
+        "online": "stream" if streams > 1 else "issue, along the path of the one stream",
+    }[protocol]
+    return f"resolve rate of `{memory}` minus that of `none`, over all issues, paired by issue (unit: {unit})"

@@ -2,31 +2,78 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.agents import AGENTS, Limits
-from harness.attempt import Outcome
+from harness.agents import make_agent
+from harness.arms import parse_arms
 from harness.compare import comparison
 from harness.compare_text import render
-from harness.dataset import MINIBENCH, Dataset, load_dataset
 from harness.events import RunState, read_state, write_file
-from harness.plan import Experiment, check_arms, ordered
-from harness.scheduler import Run, Settings, complete, freeze, locked, make_experiment, read_experiment
+from harness.folder import freeze, locked, read_experiment
+from harness.forecast import forecast, forecast_text
+from harness.layout import check_protocol, lay_out
+from harness.plan import PROTOCOLS, Experiment, endpoint, order_specs, ordered, split
+from harness.scheduler import Run, Settings
+from harness.telling import Teller
 from swe_memory.errors import SweMemoryError, UsageError
-from swe_memory.progress import Progress
 
-DEFAULTS: dict[str, Any] = {
+if TYPE_CHECKING:
+    from harness.dataset import Dataset
+
+MINIBENCH = "minibench"
+
+DEFAULTS: Mapping[str, Any] = {
     "agent": "repair",
     "arms": ("none", "reasoningbank"),
-    "call_limit": 60,
-    "verdict": "rules",
+    "protocol": "crossfit",
+    "builds": 1,
+    "wave": 1,
     "order": "date",
+    "orders": 1,
+    "reruns": 1,
+    "baseline_reruns": 1,
+    "verdict": "rules",
+    "extractor": "rules",
+    "model": "",
+    "recall": "default",
+    "before": False,
+    "call_limit": 60,
+    "command_seconds": 120.0,
+    "attempt_seconds": None,
+    "attempt_tokens": None,
+    "attempt_cost": None,
+    "test_seconds": 300.0,
     "seed": 0,
+}
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    # As near as this comes to arXiv 2509.25140, section 4 and appendix A: one stream, append only, the agent's model judges and distils.
+    "paper": {
+        "protocol": "online",
+        "wave": 1,
+        "order": "given",
+        "arms": ("none", "reasoningbank"),
+        "verdict": "llm",
+        "extractor": "llm",
+        "recall": "paper",
+        "call_limit": 250,
+    },
+    # What it takes to claim something: a bank that nothing interferes with, no lessons from later issues, placebos, and the baseline's own noise.
+    "claim": {
+        "protocol": "crossfit",
+        "arms": ("none", "reasoningbank", "derangement", "preamble", "neutral"),
+        "verdict": "llm",
+        "extractor": "llm",
+        "before": True,
+        "baseline_reruns": 2,
+        "call_limit": 250,
+    },
 }
 
 
@@ -36,86 +83,226 @@ def run_command(
     workers: int = 2,
     resume: bool = False,
     as_json: bool = False,
+    dry_run: bool = False,
     dataset: str | None = None,
     repositories: Path | None = None,
     instances: Sequence[str] = (),
+    preset: str | None = None,
+    bank: str | None = None,
+    like: Path | None = None,
+    retries: int | None = None,
+    max_cost: float | None = None,
+    max_hours: float | None = None,
+    max_tokens: int | None = None,
+    max_calls: int | None = None,
+    requests_per_minute: int | None = None,
+    tokens_per_minute: int | None = None,
     **given: Any,
 ) -> tuple[int, str]:
-    """Run or resume an experiment; (exit code, what to print). ``given`` holds the settings of :data:`DEFAULTS`; None or () means not given.
+    """Run, resume or only plan an experiment; (exit code, what to print). ``given`` holds settings of :data:`DEFAULTS`; None, () and False mean not given.
 
     Raises UsageError for wrong settings, KeyboardInterrupt where the user stopped it.
     """
-    settings = Settings(workers)
+    from harness.dataset import load_dataset
+    from harness.scheduler import RETRIES
+
+    settings = Settings(
+        workers,
+        retries=RETRIES if retries is None else (RETRIES * (1 + retries // len(RETRIES)))[:retries],
+        max_cost=max_cost,
+        max_seconds=None if max_hours is None else max_hours * 3600,
+        max_tokens=max_tokens,
+        max_calls=max_calls,
+        requests=requests_per_minute,
+        tokens=tokens_per_minute,
+        given_bank=bank or "",
+    )
     frozen = read_experiment(out) if resume else None
-    chosen = {name: value for name, value in given.items() if value not in (None, ())}
+    chosen = {name: value for name, value in given.items() if value not in (None, (), False)}
     if frozen and dataset is None and frozen.dataset != MINIBENCH:
         raise UsageError(
             f"the run in {out} is on the dataset file {frozen.dataset}, whose place it does not keep",
             "Name it again with --dataset (and --repositories).",
         )
     known = load_dataset(dataset or MINIBENCH, repositories=repositories)
-    experiment = plan_experiment(known, {**_kept(frozen), **chosen}, instances, frozen)
+    experiment = plan_experiment(known, {**_base(preset), **chosen}, instances, frozen=frozen, bank=bank)
+    check_money(experiment, settings)
+    if dry_run:
+        expected = forecast(experiment, workers, like)
+        return 0, json.dumps(expected, indent=2, ensure_ascii=False) if as_json else forecast_text(expected)
     with locked(out):
         freeze(out, experiment, resume=resume)
-        state = carry_out(out, experiment, known, settings)
+        run, state = carry_out(out, experiment, known, settings)
         result = comparison(experiment, state, out.resolve().name)
         write_file(out / "results.json", json.dumps(result, indent=2, ensure_ascii=False, sort_keys=True, allow_nan=False) + "\n")
     shown = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) if as_json else f"{render(result)}\n\nAll of it: {out}"
-    failed = [f"{issue} ({arm['arm']})" for arm in result["arms"] for issue in arm["infra"]]
+    failed = [f"{attempt['issue']} ({attempt['arm']} {attempt['stream']})" for attempt in result["infra"]]
     if failed:
         click.echo(f"{len(failed)} attempts failed through the machine: {', '.join(failed)}. Try them again with --resume.", err=True)
-    return (1 if failed or not result["complete"] else 0), shown
+    if run.stopped_by:
+        click.echo(f"Stopped: {run.stopped_by}. Go on with: swe-memory run --resume --out {out}", err=True)
+    return (1 if failed or run.stopped_by or not result["complete"] else 0), shown
 
 
-def plan_experiment(dataset: Dataset, given: dict[str, Any], instances: Sequence[str], frozen: Experiment | None = None) -> Experiment:
-    """The experiment of these settings, each checked. ``instances`` () means those of ``frozen``, or all."""
-    values = {**DEFAULTS, **given}
-    if values["agent"] not in AGENTS:
-        raise UsageError(f"there is no agent called {values['agent']!r}", f"Known agents: {', '.join(AGENTS)}.")
-    Limits(values["call_limit"])
-    arms = check_arms(values.pop("arms"))
-    wanted = list(instances) or (list(frozen.instances) if frozen else [i.issue.id for i in dataset.instances])
-    for issue in wanted:
+def _base(preset: str | None) -> dict[str, Any]:
+    if preset is None:
+        return {}
+    if preset not in PRESETS:
+        raise UsageError(f"there is no preset called {preset!r}", f"Known presets: {', '.join(PRESETS)}.")
+    return dict(PRESETS[preset])
+
+
+def plan_experiment(
+    dataset: Dataset, given: Mapping[str, Any], instances: Sequence[str] = (), *, frozen: Experiment | None = None, bank: str | None = None
+) -> Experiment:
+    """The experiment of these settings, each checked; what is not given is taken from ``frozen``, or from :data:`DEFAULTS`.
+
+    ``instances`` () means those of ``frozen``, or all. Raises UsageError.
+    """
+    values = {**DEFAULTS, **(_kept(frozen) if frozen else {}), **given}
+    arms = parse_arms(values["arms"])
+    if values["protocol"] not in PROTOCOLS:
+        raise UsageError(f"there is no protocol called {values['protocol']!r}", f"Known protocols: {', '.join(PROTOCOLS)}.")
+    make_agent(values["agent"])
+    _check_counts(values)
+    wanted = set(instances) or (set(frozen.instances) if frozen else {instance.issue.id for instance in dataset.instances})
+    for issue in sorted(wanted):
         dataset.instance(issue)
-    issues = [i.issue for i in dataset.instances if i.issue.id in set(wanted)]
-    order = ordered(issues, values["order"], values["seed"])
-    return make_experiment(dataset, instances=order, arms=arms, **values)
+    issues = [instance.issue for instance in dataset.instances if instance.issue.id in wanted]
+    specs = order_specs(values.pop("order"), values.pop("orders"), values["seed"])
+    if frozen and not {"order", "orders"} & set(given):
+        specs = frozen.orders
+    online, crossfit = values["protocol"] == "online", values["protocol"] == "crossfit"
+    if not online and len(specs) > 1:
+        raise UsageError(
+            f"{values['protocol']} has one order; several make sense for growing banks", "Use --protocol online, or leave --orders out."
+        )
+    if not online and values["wave"] > 1:
+        raise UsageError(f"{values['protocol']} has no waves; its banks are frozen", "Use --protocol online, or leave --wave out.")
+    if not crossfit and values["builds"] > 1:
+        raise UsageError(
+            f"{values['protocol']} has no builds; they are splits of crossfit", "Use --protocol crossfit, or leave --builds out."
+        )
+    place = {issue.id: number for number, issue in enumerate(issues)}
+    if values["before"] and any(issue.created_at is None for issue in issues):
+        undated = next(issue.id for issue in issues if issue.created_at is None)
+        raise UsageError(
+            f"--before needs the date of every issue, and {undated} has none", "Give created_at in the dataset, or leave --before out."
+        )
+    values["extractor"] = _extractor_name(values["extractor"])
+    _check_model(values)
+    given_bank = frozen.bank if frozen and bank is None else _given_bank(bank, values["protocol"])
+    experiment = Experiment(
+        dataset=dataset.name,
+        dataset_hash=dataset.hash,
+        instances=tuple(issue.id for issue in issues),
+        repositories=tuple(issue.repo for issue in issues),
+        dates=tuple(issue.created_at.isoformat() if issue.created_at else "" for issue in issues),
+        orders=specs,
+        sequences=tuple(tuple(place[i] for i in ordered(issues, spec)) for spec in specs),
+        folds=tuple(split(issues, build, values["seed"]) for build in range(1, values["builds"] + 1)) if crossfit else (),
+        bank=given_bank,
+        endpoint=endpoint(arms, values["protocol"], values["builds"], len(specs) * values["reruns"]),
+        **{**values, "arms": tuple(arm.name for arm in arms)},
+        **here(values),
+    )
+    check_protocol(experiment)
+    lay_out(experiment)
+    experiment.limits()
+    return experiment
 
 
-def _kept(frozen: Experiment | None) -> dict[str, Any]:
-    return {name: getattr(frozen, name) for name in DEFAULTS} if frozen else {}
+def _kept(frozen: Experiment) -> dict[str, Any]:
+    kept = {name: getattr(frozen, name) for name in DEFAULTS if name not in ("order", "orders")}
+    return {**kept, "order": frozen.orders[0], "orders": len(frozen.orders)}
 
 
-def carry_out(out: Path, experiment: Experiment, dataset: Dataset, settings: Settings) -> RunState:
+def _check_counts(values: Mapping[str, Any]) -> None:
+    for name, flag in (("builds", "--builds"), ("wave", "--wave"), ("reruns", "--reruns"), ("baseline_reruns", "--baseline-reruns")):
+        if values[name] < 1:
+            raise UsageError(f"{flag} {values[name]} leaves nothing to do", "Give 1 or more.")
+
+
+def _given_bank(bank: str | None, protocol: str) -> Mapping[str, Any]:
+    if not bank:
+        return {}
+    if protocol != "offline":
+        raise UsageError(
+            f"--bank goes with --protocol offline; {protocol} makes its own banks", "Add --protocol offline, or leave --bank out."
+        )
+    from harness.frozen import describe_bank
+
+    return describe_bank(bank)
+
+
+def _extractor_name(kind: str) -> str:
+    """``rules`` or ``llm`` as name@version; such a name as it is."""
+    if "@" in kind:
+        return kind
+    if kind == "rules":
+        from swe_memory.extract.rules import RulesExtractor
+
+        return RulesExtractor.name
+    from swe_memory.extract.llm import LLMExtractor
+
+    return LLMExtractor.name
+
+
+def _check_model(values: Mapping[str, Any]) -> None:
+    """An LLM that judges or distils must be named."""
+    asks = values["verdict"] == "llm" or values["extractor"].startswith("llm")
+    if asks and not values["model"]:
+        raise UsageError(
+            "a language model is to judge or distil, and none is named", "Name one with --model, for example --model claude-haiku-5-5."
+        )
+
+
+def check_money(experiment: Experiment, settings: Settings) -> None:
+    """Refuse a budget in dollars that could not be kept. Raises UsageError."""
+    if settings.max_cost is None or not experiment.model:
+        return
+    from swe_memory.pricing import price
+
+    if price(experiment.model) is None:
+        raise UsageError(
+            f"--max-cost cannot be kept for {experiment.model!r}: its price is not known here", "Use --max-tokens or --max-calls instead."
+        )
+
+
+def here(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What this machine adds to an experiment: its embedder, package versions, and the versions of the prompts that are used."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    import swe_memory
+    from prompts import load
+    from swe_memory.embed import default_embedder
+
+    embedder = default_embedder()
+    versions = {"swe-memory": swe_memory.__version__, "python": ".".join(platform.python_version_tuple()[:2])}
+    for package in ("lancedb", "onnxruntime", "pytest", "swebench"):
+        with contextlib.suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    used = ["memory_block"] if any(arm.kind in ("memory", "control") for arm in parse_arms(values["arms"])) else []
+    used += ["neutral"] if any(arm.method == "neutral" for arm in parse_arms(values["arms"])) else []
+    used += ["judge"] if values["verdict"] == "llm" else []
+    used += ["extract_success", "extract_failure"] if values["extractor"].startswith("llm") else []
+    return {
+        "embedder": f"{embedder.name} {embedder.digest[:12]}" if embedder else "none",
+        "versions": versions,
+        "prompts": {name: load(name).version for name in used},
+    }
+
+
+def carry_out(out: Path, experiment: Experiment, dataset: Dataset, settings: Settings) -> tuple[Run, RunState]:
     """Do the work of a locked, frozen run folder, with progress on standard error."""
-    known = read_state(out / "events.jsonl").attempts
-    planned = [(stream, known.get((stream.arm, stream.name, issue))) for stream in experiment.streams() for issue in stream.instances]
-    total, left = len(planned), sum(not complete(stream, state) for stream, state in planned)
-    if left < total:
-        click.echo(f"{total - left} of {total} attempts are done already", err=True)
-    with Progress("attempts", left) as progress:
-
-        def say(outcome: Outcome) -> None:
-            progress.line(describe(outcome))
-            progress.advance()
-
-        def interrupted() -> None:
-            progress.line("stopping after the attempts under way; Ctrl-C again stops at once. Both can be resumed.")
-
+    with Teller(lay_out(experiment), read_state(out / "events.jsonl")) as teller:
+        run = Run(out, experiment, dataset, settings, teller.say)
         try:
-            return Run(out, experiment, dataset, settings, say).execute(interrupted)
+            return run, run.execute(teller.interrupted)
         except KeyboardInterrupt:
-            progress.line(f"stopped. Go on with: swe-memory run --resume --out {out}")
+            teller.line(f"stopped. Go on with: swe-memory run --resume --out {out}")
             raise
         except SweMemoryError:
-            progress.line(f"stopped by an error. When it is mended, go on with: swe-memory run --resume --out {out}")
+            teller.line(f"stopped by an error. When it is mended, go on with: swe-memory run --resume --out {out}")
             raise
-
-
-def describe(outcome: Outcome) -> str:
-    """One line about an attempt that ended."""
-    if outcome.failure:
-        return f"  {outcome.arm:14} {outcome.issue}: infra failure, {outcome.failure.splitlines()[0]}"
-    result = "resolved" if outcome.resolved else "not resolved"
-    recalled = f"   recalled: {outcome.recalled}" if outcome.recalled else ""
-    return f"  {outcome.arm:14} {outcome.issue:24} {result:13} {outcome.calls:3} calls{recalled}"

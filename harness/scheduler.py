@@ -1,250 +1,396 @@
-"""Runs an experiment in a folder: one process at a time, streams side by side, everything resumable.
+"""Carries out an experiment in its folder: what waits for what, side by side, resumable at every point.
 
-Attempts of an arm without memory do not depend on each other, attempts of a stream with a growing bank do. So the units that workers take are: each
-stream with memory as a whole, and each single attempt of the others. No result depends on which worker took what when.
+Each attempt is a task to run and a task to grade; each frozen bank is a task that waits for the attempts it learns from; each wave of a growing bank is one
+that waits for the wave's attempts. No result depends on which worker took what when.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
+import os
 import signal
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from harness.agents import Limits, make_agent
-from harness.attempt import Halted, Outcome, Setting, run_attempt
-from harness.events import AttemptState, Journal, RunState, read_state, write_file
+from harness.agents import Agent, make_agent
+from harness.attempt import Given, Setting, grade_stage, guarded, run_stage, where
+from harness.events import AttemptState, Journal, RunState, read_state
 from harness.files import remove_tree
-from harness.plan import Experiment, Stream
-from swe_memory.errors import InfraError, UsageError
+from harness.folder import scratch_folder
+from harness.frozen import bank_path, copy_given, given, learn_lessons, recall_record, work_out_recalls
+from harness.growing import Growing
+from harness.layout import BankPlan, Cell, Key, Layout, lay_out
+from harness.plan import Experiment
+from harness.tasks import Stopped, Task, Tasks
+from harness.teacher import Teacher
+from swe_memory.errors import InfraError, ModelError, UsageError
+from swe_memory.records import Usage
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from harness.budget import RunBudget
     from harness.dataset import Dataset
     from harness.grading import Grader
-    from swe_memory.bank import MemoryBank
-    from swe_memory.records import Judge
+    from swe_memory.records import Learned
 
-RETRIES = (1.0, 5.0)
+RETRIES = (5.0, 30.0, 120.0)
 """Seconds to wait before an attempt that failed through the machine is tried again; then it is listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a run is carried out; none of it changes a result. ``retries`` are the waits in seconds between tries after infra failures."""
+    """How a run is carried out; none of it changes a result.
+
+    ``retries`` are the waits in seconds between tries after infra failures. ``max_cost`` (US dollars), ``max_seconds``, ``max_tokens`` and ``max_calls`` bound
+    the whole run, earlier sessions and memory's own calls included. ``requests`` and ``tokens`` a minute bound what is asked of the model's API by all workers
+    together. ``given_bank`` is where the protocol *offline* takes its bank from.
+    """
 
     workers: int = 2
     retries: Sequence[float] = RETRIES
+    max_cost: float | None = None
+    max_seconds: float | None = None
+    max_tokens: int | None = None
+    max_calls: int | None = None
+    requests: int | None = None
+    tokens: int | None = None
+    given_bank: str = ""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise UsageError(f"{self.workers} workers can do nothing", "Give --workers 1 or more.")
 
 
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the run folder for this process. Raises UsageError where another one holds it, or the folder cannot be made."""
-    from filelock import FileLock, Timeout
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened, for showing progress: an attempt that was graded or failed for good, or a bank that was frozen (then ``cell`` is None).
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock")
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise UsageError(f"another process is working on {folder}", "Wait for it, or choose another folder with --out.") from error
-    except OSError as error:
-        raise UsageError(f"cannot use {folder} for a run: {error.strerror}", "Choose a folder that can be written with --out.") from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def read_experiment(folder: Path) -> Experiment:
-    """The frozen experiment of a run folder. Raises UsageError where there is none."""
-    path = folder / "experiment.json"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        what = f"{folder} is no run folder: it has no experiment.json" if folder.is_dir() else f"there is no folder {folder}"
-        raise UsageError(what, "Name a folder that `swe-memory run` has written.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", "Check the file.") from error
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is damaged: {error}", "Restore it from a copy, or start a new run in another folder.") from error
-    return Experiment.from_json(value, str(path))
-
-
-def freeze(folder: Path, experiment: Experiment, *, resume: bool) -> None:
-    """Write ``experiment.json`` before the first attempt; or, with ``resume``, check that it says the same.
-
-    Call it with the folder locked. Raises UsageError for a folder with other things in it, an experiment that is there already, and for each setting that
-    differs from the frozen one.
+    ``failure`` is the infra failure's message, "" for none; ``text`` says what became of a bank. ``spent`` is what the run has used so far.
     """
-    present = {path.name for path in folder.iterdir()} - {".lock"}
-    path = folder / "experiment.json"
-    if not path.exists():
-        if foreign := sorted(present - {f".{path.name}.part"}):
-            raise UsageError(f"{folder} holds other things ({', '.join(foreign[:3])})", "Choose an empty or a new folder with --out.")
-        if resume:
-            raise UsageError(f"there is no run in {folder} to go on with", "Leave --resume out to start one.")
-        write_file(path, json.dumps(experiment.to_json(), indent=2, sort_keys=True) + "\n")
-        return
-    frozen = read_experiment(folder)
-    different = frozen.differences(experiment)
-    if different:
-        settings = "; ".join(different)
-        raise UsageError(
-            f"{folder} holds another experiment: {settings}", "Use the same settings with --resume, or another folder with --out."
-        )
-    if not resume:
-        raise UsageError(f"{folder} holds this experiment already", "Go on with --resume, or choose another folder with --out.")
+
+    cell: Cell | None
+    resolved: bool = False
+    calls: int | None = None
+    exit_status: str = ""
+    recalled: str = ""
+    failure: str = ""
+    text: str = ""
+    spent: Usage = field(default_factory=Usage)
+
+
+@dataclass(slots=True)
+class _Live:
+    """What this process has seen of one attempt and still needs."""
+
+    finished: Mapping[str, Any] = field(default_factory=dict)
+    recalled: str = ""
+    tries: int = 0
 
 
 class Run:
-    """One process's work on a locked run folder. ``say`` is called after each attempt, from the worker that did it, one call at a time."""
+    """One process's work on a locked run folder. ``say`` is called one call at a time, from the worker that did the work."""
 
-    def __init__(self, folder: Path, experiment: Experiment, dataset: Dataset, settings: Settings, say: Callable[[Outcome], None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        experiment: Experiment,
+        dataset: Dataset,
+        settings: Settings,
+        say: Callable[[Outcome], None],
+        *,
+        agent: Agent | None = None,
+    ) -> None:
         self.folder = folder
         self.experiment = experiment
+        self.layout: Layout = lay_out(experiment)
+        self.stopped_by = ""
+        self._agent = agent or make_agent(experiment.agent)
         self._instances = {instance.issue.id: instance for instance in dataset.instances}
+        self._issues = {name: instance.issue for name, instance in self._instances.items()}
+        self._cells = {cell.key: cell for cell in self.layout.cells}
         self._settings = settings
         self._say = say
         self._saying = threading.Lock()
-        self._taking = threading.Lock()
-        self._stop = threading.Event()
         self._halt = threading.Event()
-        self._errors: list[BaseException] = []
         self._scratch = scratch_folder(folder)
+        self._live: dict[Key, _Live] = {}
+        self._lost_in_a_row = 0
+        self._bank_tries: dict[str, int] = {}
+        self._growing: dict[str, Growing] = {}
+        self._tasks: Tasks
+        self._journal: Journal
+        self._setting: Setting
+        self._teacher: Teacher
+        self._budget: RunBudget
+
+    # -- the whole ---------------------------------------------------------------------------------------------------------------------------
 
     def execute(self, on_interrupt: Callable[[], None] = lambda: None) -> RunState:
         """Do all that the journal does not show as done; gives the state at the end.
 
         A first Ctrl-C (or SIGTERM) lets the attempts under way finish (``on_interrupt`` may tell the user so), a second one stops them at once; then
-        KeyboardInterrupt is raised. Infra failures are in the state; any other error ends the run and is raised. Whatever happens, ``--resume`` goes on
-        from there.
+        KeyboardInterrupt is raised. Infra failures are in the state; a limit of the run that was reached is in ``stopped_by``; any other error ends the run
+        and is raised. Whatever happens, ``--resume`` goes on from there.
         """
+        from harness.budget import RunBudget
         from harness.grading import Grader
+        from swe_memory.rate import RateLimiter
 
-        before = read_state(self.folder / "events.jsonl")
+        s = self._settings
+        path = self.folder / "events.jsonl"
+        state = read_state(path)
         remove_tree(self._scratch)
         self._scratch.mkdir(parents=True, exist_ok=True)
-        units = self._units(before)
+        self._budget = RunBudget(
+            cost=s.max_cost, seconds=s.max_seconds, tokens=s.max_tokens, calls=s.max_calls, spent=state.spent, earlier_seconds=state.seconds
+        )
+        limiter = RateLimiter(s.requests, s.tokens) if s.requests or s.tokens else None
         try:
-            with Journal(self.folder / "events.jsonl") as journal, Grader() as grader:
-                threads = [
-                    threading.Thread(target=self._work, args=(units, before, journal, grader), daemon=True, name=f"worker-{number}")
-                    for number in range(min(self._settings.workers, len(units)))
-                ]
-                interrupted = self._wait(threads, on_interrupt)
+            with Journal(path) as self._journal, Grader(self._halt) as grader, contextlib.ExitStack() as banks:
+                self._journal.append("session", workers=s.workers, versions=dict(self.experiment.versions))
+                taught = frozenset(key for plan in self.layout.banks for key in plan.lessons)
+                self._teacher = Teacher(self.experiment, self._journal, taught=taught, spent=self._budget.add, limiter=limiter)
+                self._setting = self._make_setting(grader)
+                tasks = [*self._frozen_tasks(state), *self._growing_tasks(state, banks), *self._attempt_tasks(state)]
+                self._tasks = Tasks(tasks, {"run": s.workers, "grade": s.workers, "bank": max(1, min(s.workers, 4))})
+                with _interrupts() as asked:
+                    told: list[int] = []
+
+                    def watch() -> None:
+                        if asked and not told:
+                            told.append(1)
+                            self._tasks.stop()
+                            on_interrupt()
+                        if len(asked) > 1:
+                            self._halt.set()
+
+                    self._tasks.run(watch)
         finally:
             remove_tree(self._scratch)
-        if interrupted:
+        if asked:
             raise KeyboardInterrupt
-        if self._errors:
-            raise self._errors[0]
-        return read_state(self.folder / "events.jsonl")
+        return read_state(path)
 
-    def _wait(self, threads: Sequence[threading.Thread], on_interrupt: Callable[[], None]) -> bool:
-        """Start the workers and wait for them; whether the user wanted to stop."""
-        with _interrupts() as asked:
-            for thread in threads:
-                thread.start()
-            told = False
-            while any(thread.is_alive() for thread in threads):
-                for thread in threads:
-                    thread.join(0.05)
-                if asked and not told:
-                    told = True
-                    self._stop.set()
-                    on_interrupt()
-                if len(asked) > 1:
-                    self._halt.set()
-            return bool(asked)
-
-    def _units(self, state: RunState) -> list[tuple[Stream, tuple[str, ...]]]:
-        """What is left, longest first: a stream with memory is one unit, other attempts are one each."""
-        units: list[tuple[Stream, tuple[str, ...]]] = []
-        for stream in sorted(self.experiment.streams(), key=lambda s: not s.memory):
-            left = tuple(i for i in stream.instances if not complete(stream, state.attempts.get((stream.arm, stream.name, i))))
-            units += [(stream, left)] if stream.memory and left else [(stream, (i,)) for i in left]
-        return units
-
-    def _work(self, units: list[tuple[Stream, tuple[str, ...]]], before: RunState, journal: Journal, grader: Grader) -> None:
-        try:
-            while not self._stop.is_set():
-                with self._taking:
-                    if not units:
-                        return
-                    stream, issues = units.pop(0)
-                with self._bank(stream) as bank:
-                    setting = self._setting(stream, bank, journal, grader)
-                    for issue in issues:
-                        if self._stop.is_set():
-                            return
-                        self._attempt(setting, issue, before.attempts.get((stream.arm, stream.name, issue)))
-        except Halted:
-            pass
-        except BaseException as error:
-            # Handed to the main thread, which raises it.
-            self._errors.append(error)
-            self._stop.set()
-
-    @contextlib.contextmanager
-    def _bank(self, stream: Stream) -> Iterator[MemoryBank | None]:
-        if not stream.memory:
-            yield None
-            return
-        from swe_memory.bank import MemoryBank
-
-        place = self.folder / stream.arm / stream.name
-        place.mkdir(parents=True, exist_ok=True)
-        with MemoryBank.open(place / "bank.lance") as bank:
-            yield bank
-
-    def _setting(self, stream: Stream, bank: MemoryBank | None, journal: Journal, grader: Grader) -> Setting:
+    def _make_setting(self, grader: Grader) -> Setting:
         e = self.experiment
-        judge: Judge | None = None
-        if e.verdict == "rules":
-            from swe_memory.judge.rules import RulesJudge
-
-            judge = RulesJudge()
         return Setting(
-            arm=stream.arm,
-            stream=stream.name,
-            agent=make_agent(e.agent),
-            limits=Limits(e.call_limit, e.command_seconds),
-            judge=judge,
+            agent=self._agent,
+            limits=e.limits(),
+            judge=self._teacher.judge,
             grader=grader,
-            journal=journal,
-            folder=self.folder / stream.arm / stream.name,
+            journal=self._journal,
+            folder=self.folder,
             scratch=self._scratch,
             halt=self._halt,
-            bank=bank,
+            testing=threading.Semaphore(max(1, min(self._settings.workers, os.cpu_count() or 1))),
+            spent=self._budget.add,
             test_seconds=e.test_seconds,
             # The bundled repositories have no plugins of their own; what happens to be installed beside the harness is none of their business.
             variables={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} if e.dataset == "minibench" else {},
         )
 
-    def _attempt(self, setting: Setting, issue: str, state: AttemptState | None) -> None:
-        for wait in (*self._settings.retries, None):
+    # -- tasks -------------------------------------------------------------------------------------------------------------------------------
+
+    def _attempt_tasks(self, state: RunState) -> Iterator[Task]:
+        for cell in self.layout.cells:
+            known = state.attempts.get(cell.key, AttemptState(cell.key))
+            if known.graded:
+                continue
+            self._live[cell.key] = _Live(known.finished, _title(known.started.get("recall")))
+            if not known.finished:
+                after = [_name("freeze", cell.bank)] if cell.bank else []
+                if cell.bank in self._growing:
+                    after = [_name("learn", cell.bank, str(cell.wave - 1))] if cell.wave else []
+                yield Task(_name("run", *cell.key), "run", partial(self._run, cell), after, cell.chain)
+            yield Task(
+                _name("grade", *cell.key), "grade", partial(self._grade, cell), [_name("run", *cell.key)], cell.chain, finishing=True
+            )
+
+    def _frozen_tasks(self, state: RunState) -> Iterator[Task]:
+        for plan in self.layout.banks:
+            known = state.banks.get(plan.id)
+            if plan.kind == "growing" or (known and known.frozen):
+                continue
+            yield Task(_name("freeze", plan.id), "bank", partial(self._freeze, plan), [_name("grade", *key) for key in plan.lessons], 1)
+
+    def _growing_tasks(self, state: RunState, banks: contextlib.ExitStack) -> Iterator[Task]:
+        for plan in self.layout.banks:
+            if plan.kind != "growing":
+                continue
+            growing = Growing(plan, self.folder, state)
+            self._growing[plan.id] = growing
+            banks.callback(growing.close)
+            for wave in growing.left():
+                after = [_name("grade", *key) for key in plan.waves[wave]]
+                after += [_name("learn", plan.id, str(wave - 1))] if wave else []
+                yield Task(
+                    _name("learn", plan.id, str(wave)), "bank", partial(self._learn_wave, growing, wave), after, len(plan.waves) - wave
+                )
+
+    # -- what the tasks do -------------------------------------------------------------------------------------------------------------------
+
+    def _run(self, cell: Cell) -> float | None:
+        if reason := self._budget.reached(self._journal.seconds):
+            self._stop(reason)
+            raise Stopped
+        live = self._live[cell.key]
+
+        def work() -> Mapping[str, Any]:
+            given = self._given(cell)
+            live.recalled = _title(given.record)
+            return run_stage(self._setting, cell, self._instances[cell.issue], given)
+
+        try:
+            live.finished = guarded(self._journal, cell, "run", work)
+        except InfraError as error:
+            return self._again(cell, error)
+        live.tries = 0
+        return None
+
+    def _given(self, cell: Cell) -> Given:
+        if not cell.bank:
+            return Given()
+        if growing := self._growing.get(cell.bank):
+            settings = cell.arm.ranking(self.experiment.recall, before=self.experiment.before)
+            recall = growing.recall(self._issues[cell.issue], cell.wave, settings)
+            return Given(cell.bank, recall_record(recall), recall.prompt)
+        return given(self.folder, self.layout.bank(cell.bank), cell)
+
+    def _grade(self, cell: Cell) -> float | None:
+        live = self._live[cell.key]
+        if not live.finished:  # it failed for good; its failure was told
+            return None
+
+        def work() -> Mapping[str, Any]:
+            return grade_stage(self._setting, cell, self._instances[cell.issue], live.finished)
+
+        try:
+            graded = guarded(self._journal, cell, "grade", work)
+        except InfraError as error:
+            return self._again(cell, error)
+        self._lost_in_a_row = 0
+        if growing := self._growing.get(cell.bank):
+            growing.graded(cell.key, graded)
+        self._tell(Outcome(cell, graded["resolved"], live.finished["calls"], live.finished["exit_status"], live.recalled))
+        del self._live[cell.key]
+        return None
+
+    def _again(self, cell: Cell, error: InfraError) -> float | None:
+        """Seconds until the next try of a stage that failed through the machine; None where there is none: then it is told and listed."""
+        live = self._live[cell.key]
+        if live.tries < len(self._settings.retries):
+            live.tries += 1
+            return self._settings.retries[live.tries - 1]
+        live.finished = {}
+        self._tell(Outcome(cell, failure=str(error)))
+        self._lost_in_a_row += 1
+        if self._lost_in_a_row >= max(10, 2 * self._settings.workers):
+            self._stop(f"{self._lost_in_a_row} attempts in a row failed through the machine: {error.what}")
+        return None
+
+    def _freeze(self, plan: BankPlan) -> float | None:
+        from swe_memory.bank import MemoryBank
+
+        if plan.kind == "given":
+            copy_given(self._settings.given_bank, self.folder, plan)
+        state = read_state(self._journal.path)
+        graded = {key: attempt.graded for key in plan.lessons if (attempt := state.attempts.get(key)) and attempt.graded}
+        verdicts = {key: event["verdict"] for key, event in graded.items() if event["verdict"]}
+        learned = frozenset(state.banks[plan.id].learned) if plan.id in state.banks else frozenset()
+        path = bank_path(self.folder, plan)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with MemoryBank.open(path) as bank:
+            extractor = self._teacher.extractor({key[2]: self._cells[key] for key in plan.lessons}, plan.id)
             try:
-                outcome = run_attempt(setting, self._instances[issue], state)
-            except InfraError as error:
-                outcome = Outcome(setting.arm, issue, failure=str(error))
-                if wait is not None and not self._stop.wait(wait):
-                    state = read_state(setting.journal.path).attempts.get((setting.arm, setting.stream, issue))
-                    continue
-            break
+                whole = learn_lessons(
+                    bank,
+                    plan,
+                    self.folder,
+                    self._cells,
+                    self._issues,
+                    verdicts,
+                    extractor,
+                    learned=learned,
+                    told=lambda cell, done: write_learned(self._journal, plan, cell, done),
+                    go_on=lambda: not self._tasks.stopping,
+                )
+            except ModelError as error:
+                return self._later(plan, error)
+            if not whole:
+                raise Stopped
+            work_out_recalls(bank, plan, self.folder, self.experiment, self._issues)
+            info = bank.info()
+        missing = [list(key) for key in plan.lessons if key not in graded]
+        self._journal.append(
+            "frozen", bank=plan.id, version=info.version, experiences=info.experiences, items=info.items["active"], missing=missing
+        )
+        lost = f"; {len(missing)} attempts that it should have learned from failed through the machine" if missing else ""
+        self._tell(Outcome(None, text=f"bank {plan.id} is frozen: {info.items['active']} items of {info.experiences} attempts{lost}"))
+        return None
+
+    def _learn_wave(self, growing: Growing, wave: int) -> float | None:
+        plan = growing.plan
+        extractor = self._teacher.extractor({key[2]: self._cells[key] for key in plan.lessons}, plan.id)
+        settings = plan.readers[0].ranking(self.experiment.recall, before=self.experiment.before)
+        try:
+            growing.learn(
+                wave,
+                self._cells,
+                self._issues,
+                extractor,
+                settings,
+                told=lambda cell, done: write_learned(self._journal, plan, cell, done),
+            )
+        except ModelError as error:
+            return self._later(plan, error)
+        return None
+
+    def _later(self, plan: BankPlan, error: ModelError) -> float:
+        """Seconds until a bank's learning is tried again after its model could not be asked; after the last try the error ends the run, resumably."""
+        tries = self._bank_tries.get(plan.id, 0)
+        if getattr(error, "stop", False) or tries >= len(self._settings.retries):
+            raise error
+        self._bank_tries[plan.id] = tries + 1
+        return self._settings.retries[tries]
+
+    # -- little helpers ----------------------------------------------------------------------------------------------------------------------
+
+    def _stop(self, reason: str) -> None:
+        self.stopped_by = self.stopped_by or reason
+        self._tasks.stop()
+
+    def _tell(self, outcome: Outcome) -> None:
         with self._saying:
-            self._say(outcome)
+            self._say(replace(outcome, spent=self._budget.spent))
+
+
+def _title(record: Mapping[str, Any] | None) -> str:
+    """What an attempt was given, in a few words."""
+    return str((record or {}).get("title") or (record or {}).get("control") or "")
+
+
+def _name(*parts: str) -> str:
+    return "\0".join(parts)
+
+
+def write_learned(journal: Journal, plan: BankPlan, cell: Cell, learned: Learned) -> None:
+    """A ``learned`` event."""
+    journal.append(
+        "learned",
+        **where(cell),
+        bank=plan.id,
+        key=learned.key,
+        # Learned again after a kill the bank says `already`; what the attempt taught it is the same.
+        status="nothing" if not learned.items and not learned.quarantined else "learned",
+        items=[{"id": item.id, "title": item.title, "reach": item.reach, "polarity": item.polarity} for item in learned.items],
+        quarantined=len(learned.quarantined),
+        rejected=len(learned.rejected),
+        bank_version=learned.bank_version,
+    )
 
 
 @contextlib.contextmanager
@@ -262,35 +408,8 @@ def _interrupts() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def complete(stream: Stream, state: AttemptState | None) -> bool:
-    """Whether nothing is left to do for an attempt: graded, and learned from where its arm learns."""
-    return state is not None and state.done and (bool(state.learned) or not stream.memory)
-
-
-def scratch_folder(folder: Path) -> Path:
-    """Where working copies of this run lie: outside the run folder, at the same place each time, so that what a kill left behind is found and removed."""
-    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"swe-memory-run-{name}"
-
-
-def make_experiment(dataset: Dataset, *, instances: Sequence[str], **settings: Any) -> Experiment:
-    """The experiment as it would be frozen here and now: with this machine's embedder and package versions."""
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    import swe_memory
-    from swe_memory.embed import default_embedder
-
-    embedder = default_embedder()
-    versions = {"swe-memory": swe_memory.__version__, "python": ".".join(platform.python_version_tuple()[:2])}
-    for package in ("lancedb", "onnxruntime", "pytest", "swebench"):
-        with contextlib.suppress(PackageNotFoundError):
-            versions[package] = version(package)
-    return Experiment(
-        dataset=dataset.name,
-        dataset_hash=dataset.hash,
-        instances=tuple(instances),
-        embedder=f"{embedder.name} {embedder.digest[:12]}" if embedder else "none",
-        versions=versions,
-        **settings,
-    )
+def complete(layout: Layout, state: RunState) -> bool:
+    """Whether nothing is left to do."""
+    graded = all((known := state.attempts.get(cell.key)) is not None and known.graded for cell in layout.cells)
+    frozen = all((bank := state.banks.get(plan.id)) is not None and bank.frozen for plan in layout.banks if plan.kind != "growing")
+    return graded and frozen and all(not Growing.unlearned(plan, state) for plan in layout.banks if plan.kind == "growing")

@@ -71,9 +71,7 @@ def default_map(config: Mapping[str, Any], group: click.Group, ctx: click.Contex
             if command is None:
                 continue
             words = f"{prefix}{name}"
-            if isinstance(command, click.Group):
-                result[name] = fill(command, ctx, f"{words} ")
-                continue
+            inner = fill(command, ctx, f"{words} ") if isinstance(command, click.Group) else {}
             # A setting goes by the flag's long name, with dashes or underscores: what --help shows is what the file takes.
             flags = {flag.lstrip("-").replace("-", "_"): param.name for param in command.params for flag in param.opts if param.name}
             values = {}
@@ -85,7 +83,7 @@ def default_map(config: Mapping[str, Any], group: click.Group, ctx: click.Contex
                 if (known := flags.get(key.replace("-", "_"))) is None:
                     raise UsageError(f"{path}: [{words}] has no setting {key!r}", f"see swe-memory {words} --help")
                 values[known] = value
-            result[name] = values
+            result[name] = {**values, **inner}
         return result
 
     result = fill(group, ctx, "")

@@ -6,7 +6,7 @@ commands; it gives back a trajectory. It sees no grading data: the types it is h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,7 +27,8 @@ class Assignment:
     """What one attempt is about. ``memory`` is the recalled prompt text, "" for none.
 
     ``workdir`` is the agent's own copy of the repository on this machine (a git repository at the issue's base commit), ``scratch`` an empty folder
-    beside it for the agent's files, gone after the attempt. An agent that works by commands alone needs neither.
+    beside it for the agent's files, gone after the attempt. An agent that works by commands alone needs neither. ``notes`` are kept with the attempt: an
+    agent appends what somebody who looks at the attempt later should know.
     """
 
     issue: Issue
@@ -36,6 +37,7 @@ class Assignment:
     meter: Meter
     workdir: Path
     scratch: Path
+    notes: list[str] = field(default_factory=list)
 
 
 class Agent(Protocol):

@@ -1,0 +1,82 @@
+"""A run's folder: one process at a time, one experiment for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.events import write_file
+from harness.plan import Experiment
+from swe_memory.errors import UsageError
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the run folder for this process. Raises UsageError where another one holds it, or the folder cannot be made."""
+    from filelock import FileLock, Timeout
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock")
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise UsageError(f"another process is working on {folder}", "Wait for it, or choose another folder with --out.") from error
+    except OSError as error:
+        raise UsageError(f"cannot use {folder} for a run: {error.strerror}", "Choose a folder that can be written with --out.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def read_experiment(folder: Path) -> Experiment:
+    """The frozen experiment of a run folder. Raises UsageError where there is none."""
+    path = folder / "experiment.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        what = f"{folder} is no run folder: it has no experiment.json" if folder.is_dir() else f"there is no folder {folder}"
+        raise UsageError(what, "Name a folder that `swe-memory run` has written.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}", "Check the file.") from error
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is damaged: {error}", "Restore it from a copy, or start a new run in another folder.") from error
+    return Experiment.from_json(value, str(path))
+
+
+def freeze(folder: Path, experiment: Experiment, *, resume: bool) -> None:
+    """Write ``experiment.json`` before the first attempt; or, with ``resume``, check that it says the same.
+
+    Call it with the folder locked. Raises UsageError for a folder with other things in it, an experiment that is there already, and for each setting that
+    differs from the frozen one.
+    """
+    present = {path.name for path in folder.iterdir()} - {".lock"}
+    path = folder / "experiment.json"
+    if not path.exists():
+        if foreign := sorted(present - {f".{path.name}.part"}):
+            raise UsageError(f"{folder} holds other things ({', '.join(foreign[:3])})", "Choose an empty or a new folder with --out.")
+        if resume:
+            raise UsageError(f"there is no run in {folder} to go on with", "Leave --resume out to start one.")
+        write_file(path, json.dumps(experiment.to_json(), indent=2, sort_keys=True) + "\n")
+        return
+    frozen = read_experiment(folder)
+    different = frozen.differences(experiment)
+    if different:
+        settings = "; ".join(different)
+        raise UsageError(
+            f"{folder} holds another experiment: {settings}", "Use the same settings with --resume, or another folder with --out."
+        )
+    if not resume:
+        raise UsageError(f"{folder} holds this experiment already", "Go on with --resume, or choose another folder with --out.")
+
+
+def scratch_folder(folder: Path) -> Path:
+    """Where working copies of this run lie: outside the run folder, at the same place each time, so that what a kill left behind is found and removed."""
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"swe-memory-run-{name}"

@@ -1,0 +1,202 @@
+"""Frozen banks: made from finished attempts (or copied from a given bank), closed for good, with what each issue gets from them worked out beforehand.
+
+Before any attempt with memory begins, ``recalls/ARM.json`` beside a bank says what every issue will be given in every arm that reads it. So a control is
+yoked to the arm with memory by construction, and a resumed run gives what the first one would have given.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.arms import Arm
+from harness.attempt import Given, verdict_from
+from harness.events import write_file
+from harness.files import remove_tree
+from harness.layout import BankPlan, Cell, Key
+from harness.plan import Experiment
+from harness.trajectory_file import read_trajectory
+from swe_memory.errors import BankError, SweMemoryError, UsageError
+from swe_memory.intake import name
+from swe_memory.records import Attempt, Extractor, Issue, Learned, Recall
+
+if TYPE_CHECKING:
+    from swe_memory.bank import MemoryBank
+
+CHUNK = 25
+"""Attempts that are learned together. Chunks begin at fixed places of the bank's lessons, so that a run that was killed in between makes the same commits."""
+
+
+def bank_path(folder: Path, plan: BankPlan) -> Path:
+    """Where a bank of the run lies."""
+    return folder / plan.place / "bank.lance"
+
+
+def learn_lessons(
+    bank: MemoryBank,
+    plan: BankPlan,
+    folder: Path,
+    cells: Mapping[Key, Cell],
+    issues: Mapping[str, Issue],
+    verdicts: Mapping[Key, Mapping[str, Any]],
+    extractor: Extractor,
+    *,
+    learned: frozenset[Key],
+    told: Callable[[Cell, Learned], None],
+    go_on: Callable[[], bool] = lambda: True,
+) -> bool:
+    """Learn what a frozen bank's lessons teach, in their order; whether all was learned (False: ``go_on`` said no).
+
+    ``verdicts`` are those of the attempts that have one; others (infra failures) are passed over, as are outcomes that the arm does not learn from.
+    ``learned`` were acknowledged before; ``told`` is called for every other one once it is durable. Raises ModelError where a model cannot be asked.
+    """
+    lessons = [key for key in plan.lessons if key in verdicts and verdicts[key]["outcome"] in plan.outcomes]
+    for start in range(0, len(lessons), CHUNK):
+        chunk = lessons[start : start + CHUNK]
+        if all(key in learned for key in chunk):
+            continue
+        if not go_on():
+            return False
+        attempts = [_reader(folder, cells[key], issues[key[2]], verdicts[key]) for key in chunk]
+        by_issue = {name(key[2]): key for key in chunk}
+
+        def one(done: Learned, by_issue: Mapping[str, Key] = by_issue) -> None:
+            key = by_issue[done.issue_id]
+            if key not in learned:
+                told(cells[key], done)
+
+        # Those of the chunk that were acknowledged are passed again: the bank knows them, and the commit falls where it would have fallen.
+        report = bank.learn_many(attempts, extractor=extractor, session=plan.id, progress=one)
+        if report.failures:
+            raise report.failures[0].error
+    return True
+
+
+def _reader(folder: Path, cell: Cell, issue: Issue, verdict: Mapping[str, Any]) -> Callable[[], Attempt]:
+    def read() -> Attempt:
+        trajectory = read_trajectory(folder / cell.arm.folder / cell.stream, cell.issue)
+        return Attempt(issue, trajectory, verdict_from(verdict), "/".join(cell.key))
+
+    return read
+
+
+def work_out_recalls(bank: MemoryBank, plan: BankPlan, folder: Path, experiment: Experiment, issues: Mapping[str, Issue]) -> None:
+    """Write what each of the plan's issues gets in each arm that reads the bank."""
+    from harness import controls
+
+    found: dict[str, dict[str, Recall]] = {}
+    for arm in plan.readers:
+        if arm.kind == "memory":
+            settings = arm.ranking(experiment.recall, before=experiment.before)
+            found[arm.name] = {issue: bank.recall(issues[issue], settings=settings) for issue in plan.issues}
+        elif arm.method == "derangement":
+            settings = _of(plan, arm).ranking(experiment.recall, before=experiment.before)
+            about = {issue: issues[issue] for issue in plan.issues}
+            found[arm.name] = controls.derangement(found[arm.of], about, bank, settings=settings, seed=experiment.seed)
+        elif arm.method == "preamble":
+            found[arm.name] = controls.preamble(found[arm.of])
+        else:
+            found[arm.name] = controls.neutral(found[arm.of], seed=experiment.seed)
+        table = {
+            issue: {"record": recall_record(recall, arm.method if arm.kind == "control" else ""), "prompt": recall.prompt}
+            for issue, recall in sorted(found[arm.name].items())
+        }
+        write_file(recalls_path(folder, plan, arm), json.dumps(table, indent=1, sort_keys=True) + "\n")
+
+
+def _of(plan: BankPlan, control: Arm) -> Arm:
+    return next(arm for arm in plan.readers if arm.name == control.of)
+
+
+def recalls_path(folder: Path, plan: BankPlan, arm: Arm) -> Path:
+    """The table of what an arm's issues are given from a bank."""
+    return folder / plan.place / "recalls" / f"{arm.folder}.json"
+
+
+def given(folder: Path, plan: BankPlan, cell: Cell) -> Given:
+    """What an attempt is given from a frozen bank. Raises SweMemoryError where the table is gone or damaged."""
+    path = recalls_path(folder, plan, cell.arm)
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))[cell.issue]
+        return Given(plan.id, entry["record"], entry["prompt"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"{path} does not say what {cell.issue} is given, although the bank {plan.id} is frozen"
+        raise SweMemoryError(what, "Restore it from a copy, or start a new run.") from error
+
+
+def recall_record(recall: Recall, control: str = "") -> dict[str, Any]:
+    """What is written down about a recall; ``control`` names the control whose text it is."""
+    item = recall.item
+    record: dict[str, Any] = {
+        "bank_version": recall.bank_version,
+        "score": recall.score if math.isfinite(recall.score) else None,
+        "item": item.id if item else None,
+        "title": item.title if item else None,
+        "learned_from": item.provenance.issue_id if item else None,
+        "outcome": item.provenance.outcome if item else None,
+        "verdict_source": item.provenance.verdict_source if item else None,
+        "reasons": list(recall.reasons),
+        "settings": recall.settings,
+        "characters": len(recall.prompt),
+    }
+    if len(recall.items) > 1:
+        record["items"] = [other.id for other in recall.items]
+    return {**record, "control": control} if control else record
+
+
+def copy_given(source: str, folder: Path, plan: BankPlan) -> None:
+    """Copy a given local bank into the run, whole or not at all."""
+    target = bank_path(folder, plan)
+    if target.exists():
+        return
+    part = target.with_name(".bank.part")
+    remove_tree(part)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.copytree(source, part)
+        part.rename(target)
+    except OSError as error:
+        raise SweMemoryError(f"cannot copy the bank {source} into {folder}: {error}", "Check both places and make room.") from error
+
+
+def describe_bank(path: str) -> dict[str, Any]:
+    """What an experiment records about a given bank: {name, version, experiences, items, embedder, digest}. ``digest`` is over all that it holds.
+
+    Raises UsageError where there is no local bank there, EmbedderMismatch where its vectors are of a model that is not to be had here.
+    """
+    import hashlib
+
+    from swe_memory.bank import MemoryBank
+
+    place = Path(path)
+    if "://" in path or not place.is_dir():
+        raise UsageError(
+            f"there is no bank at {path}", "Name a local folder that holds a bank (`swe-memory bank export` and `import` bring one here)."
+        )
+    try:
+        with MemoryBank.open(place, create=False, read_only=True) as bank:
+            if bank.warnings and bank.embedder is None:
+                raise UsageError(
+                    f"the bank {path} cannot be recalled from as it was made: {bank.warnings[0]}",
+                    "Install its embedder, or reembed the bank.",
+                )
+            info = bank.info()
+            digest = hashlib.sha256()
+            for experience in sorted(bank.experiences(), key=lambda e: e.key):
+                digest.update(f"{experience.key} {experience.verdict.outcome}\n".encode())
+            for item in sorted(bank.items(), key=lambda i: i.id):
+                digest.update(f"{item.id} {item.status} {item.title} {item.content}\n".encode("utf-8", "replace"))
+            return {
+                "name": place.name,
+                "version": info.version,
+                "experiences": info.experiences,
+                "items": info.items["active"],
+                "embedder": info.embedder.name or "none",
+                "digest": digest.hexdigest(),
+            }
+    except BankError as error:
+        raise type(error)(f"--bank {path}: {error.what}", error.hint) from error

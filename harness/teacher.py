@@ -1,0 +1,111 @@
+"""Who judges attempts and distils items in a run: by rules, by a language model, or by the hidden tests (an oracle).
+
+What a language model used is written to the journal against the attempt that it was asked about, before its answer is looked at.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from harness.attempt import write_usage
+from harness.events import Journal
+from harness.layout import Cell, Key
+from harness.plan import Experiment
+from swe_memory.records import Attempt, Extraction, Extractor, Issue, Judge, Trajectory, Usage, Verdict
+
+if TYPE_CHECKING:
+    from swe_memory.claude import Claude
+    from swe_memory.rate import RateLimiter
+
+
+class Teacher:
+    """The judge and the extractor of one run.
+
+    ``taught`` are the attempts that some bank learns from: with a judge that costs money only these are judged. ``spent`` is told what each call used.
+    Raises UsageError or ModelError where a language model is asked for and there is no key.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        journal: Journal,
+        *,
+        taught: frozenset[Key],
+        spent: Callable[[Usage], None],
+        limiter: RateLimiter | None = None,
+    ) -> None:
+        self._experiment = experiment
+        self._journal = journal
+        self._taught = taught
+        self._spent = spent
+        self._now = threading.local()
+        asks = experiment.verdict == "llm" or experiment.extractor.startswith("llm")
+        self._claude = make_claude(experiment, self._record, limiter) if asks and taught else None
+        self._judge: Judge | None = None
+        if experiment.verdict == "rules":
+            from swe_memory.judge.rules import RulesJudge
+
+            self._judge = RulesJudge()
+        elif experiment.verdict == "llm" and self._claude is not None:
+            from swe_memory.judge.llm import LLMJudge
+
+            self._judge = LLMJudge(self._claude)
+
+    def judge(self, cell: Cell, issue: Issue, trajectory: Trajectory, resolved: bool) -> Verdict | None:
+        """The verdict on an attempt, None where nobody needs one. ``resolved`` is what the hidden tests say; only ``tests`` looks at it."""
+        if self._experiment.verdict == "tests":
+            return Verdict.from_tests(resolved=resolved)
+        if self._judge is None or (self._claude is not None and cell.key not in self._taught):
+            return None
+        with self._asking(cell, "judge"):
+            return self._judge.judge(issue, trajectory)
+
+    def extractor(self, cells: Mapping[str, Cell], bank: str) -> Extractor:
+        """The extractor for the lessons of one bank. ``cells``: issue id -> the attempt that teaches."""
+        if not self._experiment.extractor.startswith("llm"):
+            from swe_memory.extract.rules import RulesExtractor
+
+            return RulesExtractor()
+        from swe_memory.extract.llm import LLMExtractor
+
+        assert self._claude is not None
+        return _Accounted(LLMExtractor(self._claude), self, cells, bank)
+
+    @contextmanager
+    def _asking(self, cell: Cell, role: str, bank: str = "") -> Iterator[None]:
+        self._now.about = (cell, role, bank)
+        try:
+            yield
+        finally:
+            self._now.about = None
+
+    def _record(self, usage: Usage) -> None:
+        cell, role, bank = self._now.about
+        write_usage(self._journal, cell, role, usage, bank)
+        self._spent(usage)
+
+
+class _Accounted:
+    """An extractor whose model calls are written down against the attempt that they are about."""
+
+    def __init__(self, extractor: Extractor, teacher: Teacher, cells: Mapping[str, Cell], bank: str) -> None:
+        self.name = extractor.name
+        self._extractor = extractor
+        self._teacher = teacher
+        self._cells = cells
+        self._bank = bank
+
+    def extract(self, attempt: Attempt) -> Extraction:
+        """See :class:`swe_memory.records.Extractor`."""
+        with self._teacher._asking(self._cells[attempt.issue.id], "extract", self._bank):
+            return self._extractor.extract(attempt)
+
+
+def make_claude(experiment: Experiment, record: Callable[[Usage], None], limiter: RateLimiter | None) -> Claude:
+    """The transport to the experiment's model."""
+    from swe_memory.claude import Claude
+
+    return Claude(experiment.model, on_usage=record, limiter=limiter)
