@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.agents import Agent, Assignment
 from harness.events import Journal, write_file
-from harness.files import remove_tree, to_bytes
+from harness.files import to_bytes
 from harness.layout import Cell
 from harness.metering import STATUS, LimitReached, Limits, Meter
 from harness.tasks import Stopped
@@ -31,10 +30,7 @@ if TYPE_CHECKING:
     from harness.environments import Environment, Execution
     from harness.grading import Grader
     from harness.instances import Instance
-    from harness.workdir import Workdir
-
-TESTBED = "/testbed"
-"""How the working copy's path is written in a recorded trajectory: the real one differs from run to run and says nothing."""
+    from harness.places import Place, Places
 
 _LONGEST_TRACEBACK = 8_000  # characters
 
@@ -54,9 +50,8 @@ class Given:
 class Setting:
     """What all attempts of a run share.
 
-    ``judge`` gives the verdict that memory learns from, or None where nobody asks for one. ``folder`` is the run's, ``scratch`` holds working copies, ``halt``
-    stops attempts under way, ``testing`` bounds how many test runs go on side by side, ``spent`` is told what each model call used,
-    ``variables`` are added to the environment of the agent's commands.
+    ``judge`` gives the verdict that memory learns from, or None where nobody asks for one. ``folder`` is the run's, ``places`` makes working
+    copies, ``halt`` stops attempts under way, ``testing`` bounds how many test runs go on side by side, ``spent`` is told what each model call used.
     """
 
     agent: Agent
@@ -65,12 +60,11 @@ class Setting:
     grader: Grader
     journal: Journal
     folder: Path
-    scratch: Path
+    places: Places
     halt: threading.Event
     testing: threading.Semaphore
     spent: Callable[[Usage], None] = lambda _: None
     test_seconds: float = 300.0
-    variables: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, cell: Cell) -> Path:
         """The folder of an attempt's stream."""
@@ -131,35 +125,18 @@ def run_stage(setting: Setting, cell: Cell, instance: Instance, given: Given) ->
     began = time.monotonic()
     if cell.arm.kind == "gold":
         return _finish(setting, cell, Trajectory((), "Gold", instance.grading.patch, cell.issue), began, [])
-    from harness.environments.local import LocalEnvironment
-    from harness.workdir import workdir_for
-
-    place = setting.scratch / f"{cell.arm.folder}-{cell.stream}-{cell.issue}"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if not remove_tree(place):  # an earlier try left what cannot be removed (a mount, an immutable file)
-        place = Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent))
     notes: list[str] = []
-    try:
-        workdir = workdir_for(instance, place / "repo")
-        (place / "scratch").mkdir()
+    with setting.places.open(cell, instance, users_environment=setting.agent.users_environment) as place:
         meter = Meter(setting.limits, lambda usage: _spent(setting, cell, usage))
-        work = Assignment(instance.issue, given.prompt, setting.limits, meter, workdir.path, place / "scratch", notes)
-        with LocalEnvironment(
-            workdir.path,
-            timeout=setting.limits.command_seconds,
-            variables=setting.variables,
-            parent=setting.scratch,
-            inherit=setting.agent.users_environment,
-            halt=setting.halt,
-        ) as environment:
-            trajectory = _agent(setting, work, Stoppable(environment, setting.halt))
+        work = Assignment(instance.issue, given.prompt, setting.limits, meter, place.workdir, place.scratch, notes)
+        trajectory = _agent(setting, work, Stoppable(place.environment, setting.halt))
         if trajectory.patch is None:
-            trajectory = _collected(trajectory, workdir)
-    finally:
-        remove_tree(place)
-    trajectory = replace(trajectory, issue_id=cell.issue, steps=_without_path(trajectory, place / "repo"))
-    document = trajectory_document(trajectory, given.prompt, {**where(cell), "recall": given.record, "notes": notes}, setting.limits)
-    write_file(trajectory_path(setting.place(cell), cell.issue), document)
+            trajectory = _collected(trajectory, place)
+        steps = _plain_steps(trajectory, place)
+        prepared = dict(place.prepared)
+    trajectory = replace(trajectory, issue_id=cell.issue, steps=steps)
+    about = {**where(cell), "recall": given.record, "notes": notes, **({"prepared": prepared} if prepared else {})}
+    write_file(trajectory_path(setting.place(cell), cell.issue), trajectory_document(trajectory, given.prompt, about, setting.limits))
     # What is graded is the patch as it is read back: a reader drops what no patch can hold (a NUL, half a surrogate pair, text that is no diff).
     trajectory = replace(trajectory, patch=read_trajectory(setting.place(cell), cell.issue).patch)
     add_prediction(setting.place(cell), cell.issue, f"{setting.agent.name}+{cell.arm.name}", trajectory.patch or "")
@@ -167,7 +144,7 @@ def run_stage(setting: Setting, cell: Cell, instance: Instance, given: Given) ->
 
 
 def _finish(setting: Setting, cell: Cell, trajectory: Trajectory, began: float, notes: list[str]) -> Mapping[str, Any]:
-    CALLS_UNKNOWN = "calls unknown"
+    from harness.agents.command import CALLS_UNKNOWN
 
     counted = CALLS_UNKNOWN not in notes
     return setting.journal.append(
@@ -210,12 +187,12 @@ def _agent(setting: Setting, work: Assignment, environment: Environment) -> Traj
         return Trajectory((), f"AgentError: {type(error).__name__}: {error}"[:200], "", issue.id, issue.text, agent=name)
 
 
-def _collected(trajectory: Trajectory, workdir: Workdir) -> Trajectory:
+def _collected(trajectory: Trajectory, place: Place) -> Trajectory:
     """With the patch that the agent left to be collected; where none can be taken, that is how its attempt ended."""
     from harness.workdir import PatchRefused
 
     try:
-        return replace(trajectory, patch=workdir.patch())
+        return replace(trajectory, patch=place.patch())
     except PatchRefused as error:
         return replace(trajectory, patch="", exit_status=error.status)
 
@@ -224,19 +201,12 @@ def _sha(patch: str | None) -> str:
     return hashlib.sha256(to_bytes(patch or "")).hexdigest()
 
 
-def _without_path(trajectory: Trajectory, path: Path) -> tuple[Step, ...]:
-    shown = sorted({str(path), str(path.resolve())}, key=len, reverse=True)
+def _plain_steps(trajectory: Trajectory, place: Place) -> tuple[Step, ...]:
+    def plain(step: Step) -> Step:
+        actions = tuple(Action(place.plain(action.command), place.plain(action.output), action.returncode) for action in step.actions)
+        return Step(place.plain(step.thought), actions, place.plain(step.feedback))
 
-    def clean(text: str) -> str:
-        for name in shown:
-            text = text.replace(name, TESTBED)
-        return text
-
-    def cleaned(step: Step) -> Step:
-        actions = tuple(Action(clean(action.command), clean(action.output), action.returncode) for action in step.actions)
-        return Step(clean(step.thought), actions, clean(step.feedback))
-
-    return tuple(map(cleaned, trajectory.steps))
+    return tuple(map(plain, trajectory.steps))
 
 
 def grade_stage(setting: Setting, cell: Cell, instance: Instance, finished: Mapping[str, Any]) -> Mapping[str, Any]:

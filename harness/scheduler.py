@@ -23,6 +23,7 @@ from harness.folder import scratch_folder
 from harness.frozen import bank_path, copy_given, given, learn_lessons, recall_record, work_out_recalls
 from harness.growing import Growing
 from harness.layout import BankPlan, Cell, Key, Layout, lay_out
+from harness.places import LocalPlaces
 from harness.plan import Experiment
 from harness.tasks import Stopped, Task, Tasks
 from harness.teacher import Teacher
@@ -184,13 +185,14 @@ class Run:
             grader=grader,
             journal=self._journal,
             folder=self.folder,
-            scratch=self._scratch,
+            # The bundled repositories have no plugins of their own; what happens to be installed beside the harness is none of their business.
+            places=LocalPlaces(
+                self._scratch, e.command_seconds, self._halt, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} if e.dataset == "minibench" else {}
+            ),
             halt=self._halt,
             testing=threading.Semaphore(max(1, min(self._settings.workers, os.cpu_count() or 1))),
             spent=self._budget.add,
             test_seconds=e.test_seconds,
-            # The bundled repositories have no plugins of their own; what happens to be installed beside the harness is none of their business.
-            variables={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} if e.dataset == "minibench" else {},
         )
 
     # -- tasks -------------------------------------------------------------------------------------------------------------------------------

@@ -19,23 +19,24 @@ if TYPE_CHECKING:
 
 __all__ = ["AGENTS", "Agent", "Assignment", "Limits", "Meter", "make_agent"]
 
-AGENTS = ("repair", "command: PROGRAM ...")
+COMMAND = "command:"
+AGENTS = ("repair", f"{COMMAND} PROGRAM ...")
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """What one attempt is about. ``memory`` is the recalled prompt text, "" for none.
 
-    ``workdir`` is the agent's own copy of the repository on this machine (a git repository at the issue's base commit), ``scratch`` an empty folder
-    beside it for the agent's files, gone after the attempt. An agent that works by commands alone needs neither. ``notes`` are kept with the attempt: an
-    agent appends what somebody who looks at the attempt later should know.
+    ``workdir`` is the agent's own copy of the repository (a git repository at the issue's base commit) where it lies on this machine, ``scratch`` an empty
+    folder on this machine for the agent's files, gone after the attempt. An agent that works by commands alone needs neither. ``notes`` are kept with the
+    attempt: an agent appends what somebody who looks at the attempt later should know.
     """
 
     issue: Issue
     memory: str
     limits: Limits
     meter: Meter
-    workdir: Path
+    workdir: Path | None
     scratch: Path
     notes: list[str] = field(default_factory=list)
 
@@ -61,9 +62,16 @@ class Agent(Protocol):
 
 
 def make_agent(name: str) -> Agent:
-    """The agent called ``name``. Raises UsageError for a name that nothing is known by."""
+    """The agent called ``name``: ``repair``, or ``command:`` and the command of a program (see :mod:`harness.agents.command`).
+
+    Raises UsageError for a name that nothing is known by, and for a command that cannot work.
+    """
     if name == "repair":
         from harness.agents.repair import RepairAgent
 
         return RepairAgent()
+    if name.startswith(COMMAND):
+        from harness.agents.command import CommandAgent
+
+        return CommandAgent(name.removeprefix(COMMAND))
     raise UsageError(f"there is no agent called {name!r}", f"known agents: {', '.join(AGENTS)}")
