@@ -368,7 +368,7 @@ def _scope(experiment: Experiment) -> str:
 
 def _judge_sentences(experiment: Experiment, arms: Sequence[Mapping[str, Any]]) -> list[str]:
     """How the verdicts that memory learned from compare with the tests."""
-    if experiment.verdict == "tests":
+    if experiment.verdict == "tests" or not any(arm["kind"] == "memory" for arm in arms):
         return []
     teaching = "none" if experiment.protocol == "crossfit" else None
     said = []
