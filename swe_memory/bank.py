@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -267,6 +267,19 @@ class MemoryBank:
         guard = self._guard(issue, settings or ranking.RankingSettings())
         vector = intake.query_vector(issue, embedder) if embedder is not None and store.identity.dimension else None
         return store.search(vector=vector, terms=ranking.query_terms(issue), text=issue.text, guard=guard, at=at, limit=limit)
+
+    def allowed(
+        self, issues: Sequence[Issue], *, at: int | None = None, settings: RankingSettings | None = None
+    ) -> dict[str, frozenset[str]]:
+        """For each issue, by its id, the ids of the active items that it may be given: all that the guards leave, whatever the scores. A recall with these
+        ``settings`` chooses among them. See :func:`swe_memory.ranking.allowed`; raises UsageError as :meth:`recall` does.
+        """
+        from swe_memory import ranking
+
+        store, chosen = self._workspace.store, settings or ranking.RankingSettings()
+        version = store.state(at).seq
+        experiences, items = store.experiences(version), store.items(version)
+        return ranking.allowed(issues, experiences, items, lambda issue: store.unguarded(self._guard(issue, chosen), version), chosen)
 
     def info(self) -> BankInfo:
         """Counts of what the bank holds now."""

@@ -30,6 +30,11 @@ def render(items: Sequence[MemoryItem], *, max_chars: int = 2000) -> str:
     return _render(tuple(items), max_chars) if items else ""
 
 
+def frame() -> str:
+    """The block without any note: the same heading and introduction, and a fence with nothing in it. What a placebo shows."""
+    return _block([])
+
+
 def estimate_block_tokens(block: str) -> int:
     """About how many tokens a block costs in every call: an estimate from its length."""
     return round(len(block) / CHARS_PER_TOKEN)

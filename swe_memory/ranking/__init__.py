@@ -4,8 +4,8 @@ First the experience: mean of title and text cosine, plus BM25 of the issue over
 the issue names a place that it edited (:mod:`swe_memory.ranking.settings` has the weights and what each is worth). Then, among all attempts at the best past
 issue, the item whose own text is nearest to this issue.
 
-The rest of the package is what is compared (:mod:`swe_memory.ranking.terms`) and rule 1
-(:mod:`swe_memory.ranking.same`). Everything here is pure: no clock, no randomness, ties broken by content.
+The rest of the package is what is compared (:mod:`swe_memory.ranking.terms`), rule 1 (:mod:`swe_memory.ranking.same`) and what an issue may be given
+whatever its score (:mod:`swe_memory.ranking.allowed`). Everything here is pure: no clock, no randomness, ties broken by content.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from swe_memory.ranking.allowed import allowed, may_use
 from swe_memory.ranking.same import same_id, same_issue
 from swe_memory.ranking.settings import NAMED_FILE, NAMED_PATH, TEXT_HALF, RankingSettings
 from swe_memory.ranking.terms import (
@@ -41,6 +42,7 @@ __all__ = [
     "Ranked",
     "RankingSettings",
     "ScoredHit",
+    "allowed",
     "find",
     "issue_views",
     "normalise",
@@ -154,7 +156,7 @@ def rank(
                 page[one.hit.experience.key] = one
         found: dict[str, list[tuple[MemoryItem, float]]] = {}
         for item, own in items_of(list(page)) if page else ():
-            if item.provenance.attempt in page and _may_use(item, issue, settings):
+            if item.provenance.attempt in page and may_use(item, issue, settings):
                 found.setdefault(item.provenance.attempt, []).append((item, _nearness(item, own, vector, asked)))
         for key, one in page.items():
             if key in found:
@@ -267,14 +269,6 @@ def _named_bonus(path: str, named: Named) -> float:
         return NAMED_PATH
     # Every package has an __init__: its name alone says nothing.
     return NAMED_FILE if parts[-1] in named.files and parts[-1] != "__init__" else 0.0
-
-
-def _may_use(item: MemoryItem, issue: Issue, settings: RankingSettings) -> bool:
-    if item.status != "active" or same_id(issue.id, item.provenance.issue_id):
-        return False
-    if item.repo == issue.repo:
-        return not settings.other_repos
-    return item.reach == "general"
 
 
 def _nearness(item: MemoryItem, own: Vector | None, vector: Vector | None, words: frozenset[str]) -> float:

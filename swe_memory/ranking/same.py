@@ -11,18 +11,24 @@ from swe_memory.safety import clean
 # As many characters of an id as are stored.
 _MAX_ID = 300
 
+Fingerprint = tuple[str, frozenset[str]]
+"""What texts are compared by: the normalised words, and their pieces."""
+
 
 def same_issue(issue: Issue, past: Issue) -> str:
     """Why ``past`` is the issue itself, "" if it is another: same id, equal text, or shingle Jaccard of .8 or more."""
     if same_id(issue.id, past.id):
         return "same issue"
-    own, own_pieces = _fingerprint(issue.text)
-    if not own:
+    return same_text(_fingerprint(issue.text), _fingerprint(past.text)) if issue.text else ""
+
+
+def same_text(own: Fingerprint, other: Fingerprint) -> str:
+    """Why two texts are those of one issue, "" if they are not. A text without a word is nobody's."""
+    if not own[0]:
         return ""
-    other, pieces = _fingerprint(past.text)
-    if own == other:
+    if own[0] == other[0]:
         return "same text"
-    return "nearly the same text" if jaccard(own_pieces, pieces) >= SAME_TEXT else ""
+    return "nearly the same text" if jaccard(own[1], other[1]) >= SAME_TEXT else ""
 
 
 def same_id(one: str, other: str) -> bool:
@@ -30,11 +36,14 @@ def same_id(one: str, other: str) -> bool:
     return one == other if not one or not other or one == other else _plain(one) == _plain(other)
 
 
+def fingerprint(text: str) -> Fingerprint:
+    """What a text is compared by. Takes a millisecond, and a hundred times the text's memory."""
+    return normalise(text), shingles(text)
+
+
 @lru_cache(maxsize=4096)
 def _plain(name: str) -> str:
     return " ".join(clean(name).split())[:_MAX_ID].casefold()
 
 
-@lru_cache(maxsize=32)
-def _fingerprint(text: str) -> tuple[str, frozenset[str]]:
-    return normalise(text), shingles(text)
+_fingerprint = lru_cache(maxsize=32)(fingerprint)

@@ -20,7 +20,7 @@ from swe_memory.store import rows, schema
 from swe_memory.store.log import LEARNING, UNDOABLE, Commit, Identity, ItemState, Kind, Log, State, taken_back
 from swe_memory.store.memory import Memory
 from swe_memory.store.rows import NewExperience, NewItem
-from swe_memory.store.search import Guard, Hit, guards, search
+from swe_memory.store.search import Guard, Hit, guards, search, untouched
 from swe_memory.store.tables import Tables, quoted
 
 if TYPE_CHECKING:
@@ -365,6 +365,15 @@ class Store:
             state = self.state(at)
             corpus = self._memory.corpus(state)
             return {name: int(hit.sum()) for name, hit in guards(corpus, corpus.view(state), guard).items()}
+
+    def unguarded(self, guard: Guard, at: int | None = None) -> frozenset[str]:
+        """The keys of the visible experiences that no guard removes."""
+        with self._lock:
+            state = self.state(at)
+            corpus = self._memory.corpus(state)
+            view = corpus.view(state)
+            free = untouched(guards(corpus, view, guard), len(view.keys))
+            return frozenset(key for key, left in zip(view.keys, free.tolist(), strict=True) if left)
 
     def close(self) -> None:
         """Let go of the tables and of what is in memory."""

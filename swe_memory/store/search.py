@@ -80,6 +80,16 @@ def guards(corpus: Corpus, view: View, guard: Guard) -> dict[str, np.ndarray]:
     return found
 
 
+def untouched(removers: dict[str, np.ndarray], count: int) -> np.ndarray:
+    """Which of ``count`` places none of the guards removes (a boolean array)."""
+    import numpy as np
+
+    free = np.ones(count, dtype=bool)
+    for hit in removers.values():
+        free &= ~hit
+    return free
+
+
 def top(
     scores: np.ndarray, allowed: np.ndarray, limit: int, exact: Callable[[np.ndarray], np.ndarray] | None = None, slack: float = 0.0
 ) -> np.ndarray:
@@ -123,9 +133,7 @@ def search(
     if not count:
         return view, []
     removers = guards(corpus, view, guard)
-    free = np.ones(count, dtype=bool)
-    for hit in removers.values():
-        free &= ~hit
+    free = untouched(removers, count)
     cosine = exact_cosine = None
     slack = 0.0
     if vector is not None and corpus.dimension:
