@@ -60,9 +60,9 @@ def derangement(
             reasons = [f"derangement: {_what(items)} recalled for {partner[name]}"]
         else:
             items = _others(issues[name], own, pools[recall.bank_version], allowed[name], seed)
-            why = f"no other issue of {issues[name].repo} has items that this one may have and was not given itself"
+            why = f"no issue of {issues[name].repo} is left whose items this one may have and was not given itself"
             if not items:
-                said = f"derangement: {why}, and neither has the bank: neutral text of the same length instead"
+                said = f"derangement: {why}, nor is there another item in the bank: neutral text of the same length instead"
                 return _without(recall, _neutral_prompt(name, recall, seed), said)
             where = ", ".join(sorted({item.repo for item in items}))
             reasons = [f"derangement: {_what(items)} of the bank, learned in {where}, by chance: {why}"]

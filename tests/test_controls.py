@@ -204,7 +204,7 @@ def test_a_lone_issue_of_its_repository_gets_another_item_of_the_bank_and_says_s
     own = next(item for item in bank.items(repo="acme/web"))
     (found,) = derangement({target.id: recall_of(target, own)}, {target.id: target}, bank, settings=ANY, seed=1).values()
     assert found.item and found.item.repo == "acme/web" and found.item.provenance.issue_id != own.provenance.issue_id
-    assert "of the bank, learned in acme/web" in found.reasons[0] and "no other issue of acme/web" in found.reasons[0]
+    assert "of the bank, learned in acme/web" in found.reasons[0] and "no issue of acme/web is left" in found.reasons[0]
 
 
 def test_where_all_got_the_same_item_nobody_keeps_it_and_the_next_are_from_the_same_repository_first(bank: MemoryBank) -> None:
@@ -253,7 +253,7 @@ def test_where_the_guards_allow_nothing_neutral_text_keeps_the_yoke(tmp_path: Pa
         (found,) = derangement(recalls, {target.id: target}, own, settings=strict, seed=1).values()
         assert found.item is None and found.items == () and found.prompt
         assert abs(len(found.prompt) - len(recalls[target.id].prompt)) <= 12
-        assert "neither has the bank" in found.reasons[0]
+        assert "nor is there another item in the bank" in found.reasons[0]
 
 
 def test_an_issue_is_not_given_what_was_learned_from_itself_under_another_name(bank: MemoryBank) -> None:
