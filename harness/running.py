@@ -258,15 +258,11 @@ def _check_model(values: Mapping[str, Any]) -> None:
 
 
 def check_money(experiment: Experiment, settings: Settings) -> None:
-    """Refuse a budget in dollars that could not be kept. Raises UsageError."""
-    if settings.max_cost is None or not experiment.model:
-        return
-    from swe_memory.pricing import price
+    """Refuse limits that make no sense, and a budget in dollars that could not be kept. Raises UsageError."""
+    from harness.budget import RunBudget
 
-    if price(experiment.model) is None:
-        raise UsageError(
-            f"--max-cost cannot be kept for {experiment.model!r}: its price is not known here", "Use --max-tokens or --max-calls instead."
-        )
+    budget = RunBudget(settings.max_cost, settings.max_seconds, settings.max_tokens, settings.max_calls)
+    budget.refuse_unpriced([experiment.model] if experiment.model else [])
 
 
 def here(values: Mapping[str, Any]) -> dict[str, Any]:

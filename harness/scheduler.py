@@ -149,7 +149,7 @@ class Run:
         self._budget = RunBudget(
             cost=s.max_cost, seconds=s.max_seconds, tokens=s.max_tokens, calls=s.max_calls, spent=state.spent, earlier_seconds=state.seconds
         )
-        limiter = RateLimiter(s.requests, s.tokens) if s.requests or s.tokens else None
+        limiter = RateLimiter(s.requests, s.tokens, stop=self._halt) if s.requests or s.tokens else None
         try:
             with Journal(path) as self._journal, Grader(self._halt) as grader, contextlib.ExitStack() as banks:
                 self._journal.append("session", workers=s.workers, versions=dict(self.experiment.versions))
