@@ -24,6 +24,7 @@ from harness.metering import STATUS, LimitReached, Limits, Meter
 from harness.tasks import Stopped
 from harness.trajectory_file import add_prediction, read_trajectory, trajectory_document, trajectory_path
 from swe_memory.errors import InfraError, ModelError, SweMemoryError, TrajectoryError
+from swe_memory.rate import Stopped as WaitStopped
 from swe_memory.records import Action, Issue, Step, Trajectory, Usage, Verdict
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ def guarded(journal: Journal, cell: Cell, stage: Stage, work: Callable[[], Mappi
         return work()
     except Exception as error:
         told: dict[str, str] = {}
+        if isinstance(error, WaitStopped):
+            raise Stopped from error
         if isinstance(error, SweMemoryError) and not isinstance(error, InfraError | TrajectoryError | ModelError):
             raise
         if isinstance(error, ModelError) and getattr(error, "stop", False):

@@ -353,6 +353,8 @@ class Run:
 
     def _later(self, plan: BankPlan, error: ModelError) -> float:
         """Seconds until a bank's learning is tried again after its model could not be asked; after the last try the error ends the run, resumably."""
+        if self._halt.is_set():
+            raise Stopped from error
         tries = self._bank_tries.get(plan.id, 0)
         if getattr(error, "stop", False) or tries >= len(self._settings.retries):
             raise error
