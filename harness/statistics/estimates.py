@@ -77,9 +77,9 @@ def z_of(level: float) -> float:
 
 def t_of(level: float, freedom: float) -> float:
     """The two-sided quantile of Student's t."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
-    return float(t.ppf(0.5 + level / 2, freedom))
+    return float(stdtrit(freedom, 0.5 + level / 2))
 
 
 def two_sided(z: float) -> float:

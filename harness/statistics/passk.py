@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from harness.statistics.estimates import LEVEL, Estimate, Outcomes, present, t_interval
+from harness.statistics.estimates import LEVEL, Estimate, Outcomes, count, present
+from harness.statistics.rates import bounded_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +44,25 @@ def unbiased_pass_at_k(attempts: int, resolved: int, k: int) -> float:
 def pass_at_k(outcomes: Outcomes, k: int, level: float = LEVEL) -> PassAtK:
     """Estimand: the chance that k independent attempts with this bank version resolve an issue at least once, averaged over issues. Unit: the issue.
 
-    The attempts of an issue must be i.i.d. (one bank version, one model, one prompt): attempts of an online stream are not. Student's interval over issues.
+    The attempts of an issue must be i.i.d. (one bank version, one model, one prompt): attempts of an online stream are not. Wilson's interval
+    at the effective number of issues.
     """
     if k < 1:
         raise ValueError("k must be 1 or more")
-    values, short = [], []
+    values, floors, short = [], [], []
     for issue, runs in outcomes.items():
         found = present(runs)
         if len(found) < k:
             short.append(issue)
         else:
             values.append(unbiased_pass_at_k(len(found), round(sum(found)), k))
-    estimate = t_interval(values, estimand=f"chance that at least one of {k} attempts resolves an issue", unit="issue", level=level)
-    if not values:
-        why = f"No issue has {k} attempts."
-        estimate = Estimate(None, None, None, estimate.estimand, "issue", 0, estimate.method, level, why)
-    return PassAtK(k, _inside(estimate), tuple(short))
+            floors.append(k / len(found))
+    return PassAtK(k, _estimate(values, floors, f"chance that at least one of {k} attempts resolves an issue", k, level), tuple(short))
+
+
+def _estimate(values: Sequence[float], floors: Sequence[float], estimand: str, attempts: int, level: float) -> Estimate:
+    found = bounded_mean(values, floors, estimand=estimand, level=level)
+    return found if values else replace(found, why=f"No issue has {count(attempts, 'attempt', 'attempts')}.")
 
 
 def best_of_n(attempts: Mapping[str, Sequence[tuple[float, bool]]], n: int, selector: str, level: float = LEVEL) -> BestOfN:
@@ -69,16 +73,12 @@ def best_of_n(attempts: Mapping[str, Sequence[tuple[float, bool]]], n: int, sele
     """
     if n < 1:
         raise ValueError("n must be 1 or more")
-    outcomes = {issue: [done for _, done in rows] for issue, rows in attempts.items()}
-    values = [_selected(sorted(rows), n) for rows in attempts.values() if len(rows) >= n]
-    estimand = f"chance that the attempt picked by {selector} among {n} is resolved"
-    selected = t_interval(values, estimand=estimand, unit="issue", level=level)
-    one, all_of = pass_at_k(outcomes, 1, level), pass_at_k(outcomes, n, level)
-    kept = {issue: runs for issue, runs in outcomes.items() if len(runs) >= n}
-    one = pass_at_k(kept, 1, level)
-    if not values:
-        selected = Estimate(None, None, None, estimand, "issue", 0, selected.method, level, f"No issue has {n} attempts.")
-    return BestOfN(n, selector, _inside(selected), one.estimate, all_of.estimate, all_of.short)
+    kept = {issue: rows for issue, rows in attempts.items() if len(rows) >= n}
+    outcomes = {issue: [done for _, done in rows] for issue, rows in kept.items()}
+    values, floors = [_selected(sorted(rows), n) for rows in kept.values()], [n / len(rows) for rows in kept.values()]
+    selected = _estimate(values, floors, f"chance that the attempt picked by {selector} among {n} is resolved", n, level)
+    short = tuple(issue for issue in attempts if issue not in kept)
+    return BestOfN(n, selector, selected, pass_at_k(outcomes, 1, level).estimate, pass_at_k(outcomes, n, level).estimate, short)
 
 
 def _selected(rows: Sequence[tuple[float, bool]], n: int) -> float:
@@ -92,13 +92,3 @@ def _selected(rows: Sequence[tuple[float, bool]], n: int) -> float:
         value += sum(weights[start:end]) / total * sum(done for _, done in rows[start:end]) / (end - start)
         start = end
     return value
-
-
-def _inside(estimate: Estimate) -> Estimate:
-    """The same with limits of a chance kept between 0 and 1."""
-    if estimate.low is None or estimate.high is None:
-        return estimate
-    low, high = max(estimate.low, 0.0), min(estimate.high, 1.0)
-    return Estimate(
-        estimate.value, low, high, estimate.estimand, estimate.unit, estimate.units, estimate.method, estimate.level, estimate.why
-    )
