@@ -40,7 +40,7 @@ def _number(text: str) -> float:
     value = float(text)
     if not 0 <= value < 1000:
         raise ValueError
-    return value
+    return value + 0.0  # not -0.0, which would be another spelling of 0
 
 
 def _grain(text: str) -> str:
@@ -119,27 +119,29 @@ def parse_arms(specs: Sequence[str]) -> tuple[Arm, ...]:
     """The arms of these specs, each known, written soundly and named once; controls know whom they are yoked to. Raises UsageError."""
     if not specs:
         raise UsageError("no arm was named", f"Name one or more with --arm: {KNOWN}.")
+    parsed = [_parse(spec) for spec in specs]
+    memory = [arm.name for arm in parsed if arm.kind == "memory"]
     arms: list[Arm] = []
-    for spec in specs:
-        arm = _parse(spec)
+    for arm in (_yoked(arm, memory) if arm.kind == "control" else arm for arm in parsed):
         if any(arm.name == other.name for other in arms):
             raise UsageError(f"arm {arm.name!r} was named twice", "Name each arm once.")
         arms.append(arm)
-    memory = [arm.name for arm in arms if arm.kind == "memory"]
-    return tuple(_yoked(arm, memory) if arm.kind == "control" else arm for arm in arms)
+    return tuple(arms)
 
 
 def _parse(spec: str) -> Arm:
     spec = "".join(spec.split())
-    head, _, of = spec.partition("/")
+    head, slash, of = spec.partition("/")
     method, colon, rest = head.partition(":")
     if method not in KINDS:
         raise UsageError(f"there is no arm called {spec!r}", f"Known arms: {KNOWN}.")
     kind = KINDS[method]
-    if of and kind != "control":
+    if slash and kind != "control":
         raise UsageError(f"arm {spec!r}: only a control is yoked to another arm", "Write it without the slash.")
     if colon and kind != "memory":
         raise UsageError(f"arm {spec!r}: {method} takes no settings", f"Write it as {method}.")
+    if slash and not of:
+        raise UsageError(f"arm {spec!r}: no arm follows the slash", f"Write {method}, or for example {method}/reasoningbank.")
     if kind == "control":
         return Arm(f"{method}/{_parse(of).name}" if of else method, method, kind, of=_parse(of).name if of else "")
     if colon and not rest:
@@ -179,7 +181,8 @@ _EXAMPLES = {"k": "2", "threshold": "0.35", "path-weight": "0.03", "grain": "ite
 
 
 def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """A value in the canonical spec: read again it is the same number, to the last digit."""
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _yoked(arm: Arm, memory: Sequence[str]) -> Arm:
@@ -191,4 +194,6 @@ def _yoked(arm: Arm, memory: Sequence[str]) -> Arm:
         raise UsageError(
             f"arm {arm.name!r} is yoked to {arm.of!r}, which is not an arm of this run", f"Arms with memory here: {', '.join(memory)}."
         )
-    return Arm(arm.name, arm.method, arm.kind, of=arm.of or memory[0])
+    of = arm.of or memory[0]
+    # Spelt out or not, a control of the first such arm is the same control.
+    return Arm(arm.method if of == memory[0] else f"{arm.method}/{of}", arm.method, arm.kind, of=of)
