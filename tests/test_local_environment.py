@@ -104,6 +104,7 @@ def test_a_time_limit_ends_what_ignores_sigterm_and_what_left_the_group(environm
     command = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & while :; do sleep 1; done"
     execution = environment.execute(command, timeout=1.5)
     assert execution.timed_out
+    assert environment._marked() == []  # nor is a child left that was started meanwhile
     assert gone(int(execution.output.split()[0]))
 
 

@@ -60,7 +60,7 @@ _LIMITS = re.compile(rb"^Max msgqueue size +([0-9]+) +([0-9]+) ", re.MULTILINE)
 _COOKIE = "SWE_MEMORY_ENVIRONMENT"
 _LONGEST_ARGUMENT = 100_000  # bytes; Linux refuses a single argument of 128 KiB
 _GRACE = 1.0  # seconds between SIGTERM and SIGKILL
-_ROUNDS = 20  # of looking for processes to kill, at the end
+_ROUNDS = 20  # of looking for processes to kill
 _LOOK = 0.1  # seconds between two looks at whether a command that has closed its output is to be stopped
 _DRAIN = 0.1  # seconds to go on reading after the shell has ended while a background child still holds the pipe
 
@@ -246,15 +246,14 @@ class LocalEnvironment:
         """SIGTERM to the command's process group and to what has left the group (known by its marks), then SIGKILL."""
         group = process.pid
         _signal(group, signal.SIGTERM)
-        strays = [pid for pid in self._marked(number) if _session_of(pid) != group]
-        for pid in strays:
-            _kill(pid, signal.SIGTERM)
+        for pid in self._marked(number):
+            if _session_of(pid) != group:
+                _kill(pid, signal.SIGTERM)
         until = time.monotonic() + _GRACE
         while time.monotonic() < until and self._running(process, number):
             time.sleep(0.01)
         _signal(group, signal.SIGKILL)
-        for pid in strays:
-            _kill(pid, signal.SIGKILL)
+        self._hunt(number)
         process.wait()
 
     def _running(self, process: subprocess.Popen[bytes], number: int) -> bool:
@@ -278,16 +277,21 @@ class LocalEnvironment:
                     found.append(int(entry.name))
         return sorted(found)
 
+    def _hunt(self, number: int | None = None) -> None:
+        """Kill what is left of one command, or of all, wherever it went."""
+        for _ in range(_ROUNDS):  # again, for what was forked meanwhile
+            if not (left := self._marked(number)):
+                break
+            for pid in left:
+                _kill(pid, signal.SIGKILL)
+
     def close(self) -> None:
         """Kill whatever the commands left running and remove HOME and TMPDIR."""
         for group in sorted(self._groups):
             _signal(group, signal.SIGKILL)
         self._groups.clear()
-        for _ in range(_ROUNDS if self._commands else 0):  # again, for what was forked meanwhile
-            if not (left := self._marked()):
-                break
-            for pid in left:
-                _kill(pid, signal.SIGKILL)
+        if self._commands:
+            self._hunt()
         remove_tree(self._scratch)
 
     def __enter__(self) -> LocalEnvironment:
