@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
@@ -21,6 +22,8 @@ PROTOCOLS = ("crossfit", "online", "offline")
 ORDERS = ("date", "given", "shuffled")
 VERDICTS = ("rules", "llm", "tests")
 FORMAT = 2
+MOST = 1000
+"""Builds, orders or reruns at most: a number that was mistyped must not fill the memory with attempts."""
 
 Protocol = Literal["crossfit", "online", "offline"]
 VerdictChoice = Literal["rules", "llm", "tests"]
@@ -95,9 +98,8 @@ class Experiment:
             hint = "Use the version of swe-memory that wrote it, or choose another folder."
             raise UsageError(f"{where} has format {value['format']}; this version knows {FORMAT}", hint)
         hint = "Restore it from a copy, or start a new run in another folder."
-        for name, (words, check) in _FIELDS.items():
-            if name in value and not check(value[name]):
-                raise UsageError(f"{where} is damaged: `{name}` is not {words}", hint)
+        if field_and_words := wrong_setting(value):
+            raise UsageError(f"{where} is damaged: `{field_and_words[0]}` is not {field_and_words[1]}", hint)
         try:
             found = cls(**{name: _tuples(part) for name, part in value.items() if name in _FIELDS})
         except TypeError as error:
@@ -132,8 +134,8 @@ class Experiment:
             if name == "instances":
                 found.append(_other_instances(one[name], two[name]))
             elif name in ("sequences", "folds", "repositories", "dates"):
-                # They follow from instances, orders, builds and seed, which are told; alone they mean that the dataset's dates or repositories changed.
-                if one["instances"] == two["instances"] and one["orders"] == two["orders"] and one["seed"] == two["seed"]:
+                # They follow from settings that are told; alone they mean that the dataset's dates or repositories changed.
+                if all(one[cause] == two[cause] for cause in ("instances", "orders", "seed", "protocol", "builds")):
                     found.append(f"{name}: not the same as in the frozen plan")
             else:
                 found.append(f"{name}: {_short(one[name])} there, {_short(two[name])} asked for")
@@ -181,6 +183,7 @@ _TEXT: tuple[str, Check] = ("text", is_text)
 _TEXTS: tuple[str, Check] = ("a list of texts", is_texts)
 _SECONDS: tuple[str, Check] = ("a number of seconds above 0", lambda value: is_number(value) and value > 0)
 _COUNT: tuple[str, Check] = ("a count above 0", _is_positive_count)
+_FEW: tuple[str, Check] = (f"a count from 1 to {MOST}", lambda value: _is_positive_count(value) and value <= MOST)
 _FIELDS: Mapping[str, tuple[str, Check]] = {
     "dataset": _TEXT,
     "dataset_hash": _TEXT,
@@ -190,7 +193,7 @@ _FIELDS: Mapping[str, tuple[str, Check]] = {
     "agent": _TEXT,
     "arms": ("a list of different arms", lambda value: _different(value) and len(value) > 0),
     "protocol": (f"one of {', '.join(PROTOCOLS)}", one_of(*PROTOCOLS)),
-    "builds": _COUNT,
+    "builds": _FEW,
     "wave": _COUNT,
     "orders": _TEXTS,
     "sequences": (
@@ -198,8 +201,8 @@ _FIELDS: Mapping[str, tuple[str, Check]] = {
         lambda value: isinstance(value, list | tuple) and all(isinstance(s, list | tuple) and all(map(is_count, s)) for s in value),
     ),
     "folds": ("a list of texts of a and b", lambda value: is_texts(value) and all(set(fold) <= {"a", "b"} for fold in value)),
-    "reruns": _COUNT,
-    "baseline_reruns": _COUNT,
+    "reruns": _FEW,
+    "baseline_reruns": _FEW,
     "bank": ("an object", lambda value: isinstance(value, dict)),
     "verdict": (f"one of {', '.join(VERDICTS)}", one_of(*VERDICTS)),
     "extractor": _TEXT,
@@ -222,10 +225,15 @@ _FIELDS: Mapping[str, tuple[str, Check]] = {
 assert set(_FIELDS) == {entry.name for entry in fields(Experiment)}
 
 
+def wrong_setting(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The first of an experiment's fields that is there and is not what it must be: (its name, what it must be in words). None where all are right."""
+    return next(((name, words) for name, (words, check) in _FIELDS.items() if name in values and not check(values[name])), None)
+
+
 def read_order(text: str, seed: int) -> tuple[str, int]:
     """``date``, ``given``, ``shuffled`` or ``shuffled:SEED`` as (kind, seed). Raises UsageError."""
     kind, colon, number = text.partition(":")
-    if kind not in ORDERS or (colon and (kind != "shuffled" or not number.lstrip("-").isdigit())):
+    if kind not in ORDERS or (colon and (kind != "shuffled" or not re.fullmatch("-?[0-9]{1,18}", number))):
         raise UsageError(f"there is no order called {text!r}", "Known orders: given, date, shuffled:SEED (for example shuffled:1).")
     return kind, int(number) if colon else seed
 
@@ -233,8 +241,8 @@ def read_order(text: str, seed: int) -> tuple[str, int]:
 def order_specs(order: str, count: int, seed: int) -> tuple[str, ...]:
     """``count`` orders: the one asked for, then shuffles of it with the seeds that follow. Raises UsageError."""
     kind, first = read_order(order, seed)
-    if count < 1:
-        raise UsageError(f"{count} orders make no stream", "Give --orders 1 or more.")
+    if not 1 <= count <= MOST:
+        raise UsageError(f"--orders is {count}", f"Give a number from 1 to {MOST}; each order is a stream of its own.")
     if kind == "shuffled":
         return tuple(f"shuffled:{first + number}" for number in range(count))
     return (kind, *(f"shuffled:{first + number}" for number in range(1, count)))
