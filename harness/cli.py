@@ -146,6 +146,112 @@ def run(context: click.Context, /, **options: Any) -> None:
     _stop(code)
 
 
+@run.command(epilog="Example: swe-memory run status runs/first")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead; its shape is below.")
+def status(folder: Path, as_json: bool) -> None:
+    """Say how far a run is: going, stopped or done, what it used, and what to type next. Only looks; never disturbs a run that is going.
+
+    \b
+    --json: {run, state: going|stopped|done|"not begun"|"not done", working: true|false|null, protocol, dataset, agent, endpoint,
+      attempts: {planned, done, resolved, infra, under_way, left},
+      streams: [{arm, kind, stream, planned, done, resolved, infra, under_way, left}],
+      infra: [{arm, stream, issue, tries, reason}],
+      banks: [{bank, kind: frozen|growing|given, lessons, graded, teachable, learned, frozen, version, items,
+               missing: [[arm, stream, issue]], waves_left, place}],
+      usage: {ROLE: {calls, input_tokens, output_tokens, cost}}, wasted: {tries, calls, input_tokens, output_tokens, cost},
+      seconds, sessions, last_event, budget_left, problems: [text], next: [command]}
+    `planned` is the sum of done, infra, under_way (begun; cut off where no process is at work) and left. ROLE is agent, judge, extract
+    or all. `wasted` is what tries used that a kill or the machine ended; it is in `usage` too. `working` is null where it cannot be told.
+    Exit code 0 whatever the state.
+    """
+    from harness.status import run_status, status_text
+
+    _show(found := run_status(folder), as_json, "" if as_json else status_text(found))
+
+
+@run.command(epilog="Example: swe-memory run explain runs/first reasoningbank/1-1/web-417")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("attempt")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead; its shape is below.")
+def explain(folder: Path, attempt: str, as_json: bool) -> None:
+    """Explain one attempt: its issue, what it was given and where that was learned, what it did, its grade and verdict, what was learned from it.
+
+    ATTEMPT is ARM/STREAM/ISSUE, or a part of it that fits no other attempt; the arm may be written as its folder is.
+
+    \b
+    --json: {run, attempt, arm, kind, stream, state, issue: {id, repository, created_at, title, text, source},
+      given: {bank, bank_version, control, item, recalled, score, learned_from, verdict_source, reasons: [text], settings, characters,
+              items: [{id, title, description, content, kind, polarity, reach, repository, learned_from, attempt, outcome,
+                       verdict_source, extractor, model}], prompt} or null,
+      work: {exit_status, calls, actions, cost, seconds, limit, notes: [text],
+             usage: {ROLE: {calls, input_tokens, output_tokens, cost}}, wasted: {tries, calls, ...},
+             tries: [{began, ended, reason, usage}], infra_failures: [text]},
+      patch: {file, sha256, characters, changed: [{path, added, removed, created, deleted}]} or null,
+      grade: {resolved, outcome, flags, reason} or null, verdict: {outcome, source, reason, confidence, model} or null,
+      learned: [{bank, status, why, bank_version, quarantined, rejected,
+                 items: [{id, title, reach, polarity, given_to: [{attempt, control, resolved}]}]}],
+      files: [{what, path, there}], problems: [text]}
+    `work.usage` is over all tries. Exit code 1 where a file of the attempt is gone or damaged; the rest is told all the same.
+    """
+    from harness.explain import explain_attempt
+    from harness.explain_text import explain_text
+
+    found, whole = explain_attempt(folder, attempt)
+    _show(found, as_json, "" if as_json else explain_text(found))
+    _stop(0 if whole else 1)
+
+
+@run.command(
+    epilog="Example: swe-memory run relearn runs/first --bank again.lance --verdict llm --extractor llm --model claude-haiku-5-5 --max-cost 5"
+)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--bank", required=True, metavar="PATH|URI", help="The new bank: outside the run folder; one that holds other things is refused."
+)
+@click.option("--arm", "arms", multiple=True, help="Learn from the attempts of this arm; once for each. Default: none, the baseline.")
+@click.option(
+    "--verdict",
+    type=click.Choice(["rules", "llm", "tests"]),
+    help="Who judges: rules, llm, or tests (the recorded outcomes of the hidden tests: an oracle). Default: as in the run.",
+)
+@click.option("--extractor", type=click.Choice(["rules", "llm"]), help="How items are distilled. Default: as in the run.")
+@click.option("--model", help="The Claude model for llm. Default: the run's.")
+@click.option(
+    "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Stop asking the model at this cost; the same command goes on."
+)
+@click.option("--dataset", help="The dataset of the run, where it is a file; it must have the same content.")
+@click.option("--repositories", type=click.Path(path_type=Path), help="As for run; not needed to learn.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead; its shape is below.")
+def relearn(folder: Path, bank: str, as_json: bool, **options: Any) -> None:
+    """Judge and distil the stored attempts of a run again, into a new bank. No agent runs, and the run folder stays as it is.
+
+    Attempts are taken stream after stream, in the run's first order; those that are not graded or failed through the machine are left out. Learning
+    is idempotent: the same command goes on where it was stopped. Controls are learned from only where they are named, gold never.
+
+    \b
+    --json: {run, bank, bank_version, session, arms: [ARM], verdict: {source, label}, extractor, model, attempts,
+      learned, already, superseded, nothing, items: {added, quarantined, rejected, by_polarity, by_reach},
+      verdicts: {resolved, unresolved, unknown}, against_tests: {right, wrong, unknown},
+      left_out: {infra: [ATTEMPT], not_graded}, failures: [{attempt, reason}], stopped,
+      usage: {calls, input_tokens, output_tokens, cost}, warnings: [text]}
+    Exit code 1 where an attempt could not be read, judged or learned, or the budget was reached; the others were learned.
+    """
+    from harness.relearn import relearn as learn_again
+    from harness.relearn import relearn_text
+
+    code, found = learn_again(folder, bank, quiet=as_json, **options)
+    _show(found, as_json, "" if as_json else relearn_text(found))
+    _stop(code)
+
+
+def _show(found: dict[str, Any], as_json: bool, text: str) -> None:
+    """Print one JSON object, or text."""
+    import json
+
+    click.echo(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) if as_json else text)
+
+
 @click.command(epilog="Example: swe-memory compare runs/first")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--items", type=click.IntRange(0), default=5, show_default=True, help="How many of the most used items to list.")
