@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from containers import base_image, engine  # noqa: F401
 
 
 @pytest.fixture(scope="session")
