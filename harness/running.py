@@ -18,7 +18,7 @@ from harness.events import RunState, read_state, write_file
 from harness.folder import freeze, locked, read_experiment
 from harness.forecast import forecast, forecast_text
 from harness.layout import check_protocol, lay_out
-from harness.plan import PROTOCOLS, Experiment, endpoint, order_specs, ordered, split
+from harness.plan import MOST, PROTOCOLS, Experiment, endpoint, order_specs, ordered, split, wrong_setting
 from harness.scheduler import Run, Settings
 from harness.telling import Teller
 from swe_memory.errors import SweMemoryError, UsageError
@@ -118,7 +118,8 @@ def run_command(
         given_bank=bank or "",
     )
     frozen = read_experiment(out) if resume else None
-    chosen = {name: value for name, value in given.items() if value not in (None, (), False)}
+    # By identity: 0 was given, and is refused or kept as what it is.
+    chosen = {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
     if frozen and dataset is None and frozen.dataset != MINIBENCH:
         raise UsageError(
             f"the run in {out} is on the dataset file {frozen.dataset}, whose place it does not keep",
@@ -206,9 +207,11 @@ def plan_experiment(
         **{**values, "arms": tuple(arm.name for arm in arms)},
         **here(values),
     )
+    experiment.limits()
+    if wrong := wrong_setting(experiment.to_json()):  # what is frozen must be read back as it is
+        raise UsageError(f"--{wrong[0].replace('_', '-')} is not {wrong[1]}", "Correct it.")
     check_protocol(experiment)
     lay_out(experiment)
-    experiment.limits()
     return experiment
 
 
@@ -218,9 +221,12 @@ def _kept(frozen: Experiment) -> dict[str, Any]:
 
 
 def _check_counts(values: Mapping[str, Any]) -> None:
-    for name, flag in (("builds", "--builds"), ("wave", "--wave"), ("reruns", "--reruns"), ("baseline_reruns", "--baseline-reruns")):
+    for name in ("builds", "wave", "reruns", "baseline_reruns"):
+        flag = f"--{name.replace('_', '-')}"
         if values[name] < 1:
             raise UsageError(f"{flag} {values[name]} leaves nothing to do", "Give 1 or more.")
+        if name != "wave" and values[name] > MOST:
+            raise UsageError(f"{flag} {values[name]} is more than any run could do", f"Give {MOST} at most.")
 
 
 def _given_bank(bank: str | None, protocol: str) -> Mapping[str, Any]:
@@ -260,9 +266,11 @@ def _check_model(values: Mapping[str, Any]) -> None:
 def check_money(experiment: Experiment, settings: Settings) -> None:
     """Refuse limits that make no sense, and a budget in dollars that could not be kept. Raises UsageError."""
     from harness.budget import RunBudget
+    from swe_memory.rate import RateLimiter
 
     budget = RunBudget(settings.max_cost, settings.max_seconds, settings.max_tokens, settings.max_calls)
     budget.refuse_unpriced([experiment.model] if experiment.model else [])
+    RateLimiter(settings.requests, settings.tokens)
 
 
 def here(values: Mapping[str, Any]) -> dict[str, Any]:
