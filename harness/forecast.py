@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.checks import is_number
 from harness.events import read_state
 from harness.folder import read_experiment
 from harness.layout import Cell, Layout, lay_out
@@ -57,15 +58,19 @@ def forecast(experiment: Experiment, workers: int, like: Path | None = None) -> 
     """
     layout = lay_out(experiment)
     attempts = len(layout.cells)
+    # A reference patch is applied in no time and costs nothing.
+    agents = sum(cell.arm.kind != "gold" for cell in layout.cells)
     notes: list[str] = []
     seconds: float | None = None
     cost: float | None = None
     disk: float | None = None
     if like is not None:
         read_experiment(like)
-        ended = [attempt for attempt in read_state(like / "events.jsonl").attempts.values() if attempt.finished]
-        times = [float(attempt.finished["seconds"]) for attempt in ended if isinstance(attempt.finished.get("seconds"), int | float)]
-        costs = [attempt.usage.cost for attempt in ended]
+        seen = read_state(like / "events.jsonl").attempts.values()
+        ended = [attempt for attempt in seen if attempt.finished and attempt.key[0] != "gold"]
+        times = [float(attempt.finished["seconds"]) for attempt in ended if is_number(attempt.finished.get("seconds"))]
+        # An agent that told of no call has not said that it was free.
+        costs = [attempt.usage.cost if attempt.usage.calls else None for attempt in ended]
         if times:
             seconds = sum(times) / len(times)
             known = [value for value in costs if value is not None]
@@ -97,16 +102,20 @@ def forecast(experiment: Experiment, workers: int, like: Path | None = None) -> 
         "longest_chain": max((cell.chain for cell in layout.cells if cell.arm.kind != "gold"), default=0),
         "workers": workers,
         "hours": {
-            "expected": None if seconds is None else ideal_seconds(layout, lambda _: seconds, workers) / 3600,
-            "at_most": None if limit is None else ideal_seconds(layout, lambda _: limit, workers) / 3600,
+            "expected": None if seconds is None else ideal_seconds(layout, _each(seconds), workers) / 3600,
+            "at_most": None if limit is None else ideal_seconds(layout, _each(limit), workers) / 3600,
         },
         "cost": {
-            "expected": 0.0 if free else None if cost is None else cost * attempts,
-            "at_most": 0.0 if free else None if experiment.attempt_cost is None else experiment.attempt_cost * attempts,
+            "expected": 0.0 if free else None if cost is None else cost * agents,
+            "at_most": 0.0 if free else None if experiment.attempt_cost is None else experiment.attempt_cost * agents,
         },
         "disk_mb": None if disk is None else disk * attempts,
         "notes": notes,
     }
+
+
+def _each(seconds: float) -> Callable[[Cell], float]:
+    return lambda cell: 0.0 if cell.arm.kind == "gold" else seconds
 
 
 def forecast_text(expected: dict[str, Any]) -> str:

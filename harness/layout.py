@@ -72,7 +72,10 @@ class Layout:
 
     def bank(self, bank_id: str) -> BankPlan:
         """The bank of that id. Raises KeyError."""
-        return next(bank for bank in self.banks if bank.id == bank_id)
+        for bank in self.banks:
+            if bank.id == bank_id:
+                return bank
+        raise KeyError(bank_id)
 
 
 def check_protocol(experiment: Experiment) -> None:

@@ -25,7 +25,7 @@ def made_issues(*sizes: int) -> tuple[Issue, ...]:
 
 def made_experiment(issues: Sequence[Issue], *arms: str, order: str = "date", orders: int = 1, **settings: Any) -> Experiment:
     """The experiment on these issues; ``settings`` are those of :class:`Experiment`. Checked as a planned one is."""
-    values: dict[str, Any] = {"protocol": "crossfit", "builds": 1, "seed": 0, "reruns": 1, **settings}
+    values: dict[str, Any] = {"protocol": "crossfit", "builds": 1, "seed": 0, "reruns": 1, "agent": "repair", **settings}
     place = {issue.id: number for number, issue in enumerate(issues)}
     specs = order_specs(order, orders, values["seed"])
     crossfit = values["protocol"] == "crossfit"
@@ -35,7 +35,6 @@ def made_experiment(issues: Sequence[Issue], *arms: str, order: str = "date", or
         instances=tuple(place),
         repositories=tuple(issue.repo for issue in issues),
         dates=tuple(issue.created_at.isoformat() if issue.created_at else "" for issue in issues),
-        agent="repair",
         arms=arms or ("none", "reasoningbank"),
         orders=specs,
         sequences=tuple(tuple(place[name] for name in ordered(issues, spec)) for spec in specs),
