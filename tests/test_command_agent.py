@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,11 @@ def script(folder: Path, body: str, name: str = "agent.sh") -> str:
     path.write_text(f"#!/usr/bin/env bash\n{body}\n", encoding="utf-8")
     path.chmod(0o755)
     return shlex.quote(str(path))
+
+
+def braced(text: str) -> str:
+    """The text as a word of a command."""
+    return shlex.quote(text).replace("{", "{{").replace("}", "}}")
 
 
 # --- the command ---
@@ -343,7 +349,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started_and_its_patch_co
     env -i setsid sh -c '(trap "" TERM; exec sleep 600) & echo $! > daemon' > /dev/null 2>&1 &
     sh -c 'echo $$ > child; exec sleep 600' &
     trap '' TERM; while :; do sleep 1; done"""
-    attempt = Attempt(tmp_path, f"{script(tmp_path, body)} {{patch_file}}", limits=Limits(seconds=1.5))
+    attempt = Attempt(tmp_path, f"{script(tmp_path, body)} {{patch_file}}", limits=Limits(seconds=2))
     assert attempt.status == "TimeLimitExceeded"
     assert attempt.trajectory.patch == PATCH
     assert attempt.left_running == []
@@ -351,14 +357,16 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started_and_its_patch_co
     assert attempt.seconds < 20
 
 
-def test_a_temporary_failure_is_the_machines_but_what_was_used_is_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["log", "trajectory"])
+def test_a_temporary_failure_is_the_machines_but_what_was_used_is_known(tmp_path: Path, way: str) -> None:
     used: list[Usage] = []
     (tmp_path / "repo").mkdir()
     work = assignment(ISSUE, tmp_path / "repo", record=used.append)
-    agent = make_agent(f"command: echo '{(LINE % 1).replace('{', '{{').replace('}', '}}')}' >> {{log_file}}; echo API is down; exit 75")
+    told = f"echo {braced(LINE % 1)} >> {{log_file}}" if way == "log" else leaving(tmp_path, mini(calls=2))
+    agent = make_agent(f"command: {told}; echo API is down; exit 75")
     with LocalEnvironment(tmp_path / "repo", inherit=True) as environment, pytest.raises(InfraError, match=r"(?s)75.*API is down"):
         agent.run(work, environment)
-    assert used == [Usage(1, 10, 1, 0.5)]
+    assert used == ([Usage(1, 10, 1, 0.5)] if way == "log" else [Usage(2, 0, 0, 0.75)])
 
 
 def test_a_program_that_is_gone_in_the_middle_of_a_run_fails_no_attempt(tmp_path: Path) -> None:
@@ -375,6 +383,12 @@ def test_a_machine_that_cannot_start_a_process_fails_no_attempt(tmp_path: Path) 
     with LocalEnvironment(tmp_path / "repo", inherit=True) as environment, pytest.raises(InfraError, match="cannot be started"):
         work = assignment(ISSUE, tmp_path / "repo")
         (tmp_path / "repo").rmdir()
+        make_agent("command: true").run(work, environment)
+
+
+def test_a_program_cannot_work_on_a_copy_that_is_on_another_machine(tmp_path: Path) -> None:
+    work = replace(assignment(ISSUE, tmp_path), workdir=None)
+    with LocalEnvironment(tmp_path, inherit=True) as environment, pytest.raises(UsageError, match="program on this machine"):
         make_agent("command: true").run(work, environment)
 
 
@@ -474,7 +488,7 @@ def test_use_is_told_while_the_program_runs_and_a_killed_attempt_is_paid_for(tmp
         used.append(usage)
         (repo / "heard").touch()
 
-    work = assignment(ISSUE, repo, limits=Limits(seconds=1.5), record=record)
+    work = assignment(ISSUE, repo, limits=Limits(seconds=2.5), record=record)
     with LocalEnvironment(repo, inherit=True) as environment:
         trajectory = make_agent(f"command: {script(tmp_path, body)} {{log_file}}").run(work, environment)
     assert trajectory.exit_status == "TimeLimitExceeded"
@@ -653,7 +667,8 @@ def test_a_trajectory_of_more_calls_than_the_limit_is_one_that_exceeded_it(tmp_p
 
 
 def test_a_log_with_steps_wins_over_a_trajectory(tmp_path: Path) -> None:
-    attempt = Attempt(tmp_path, f'{leaving(tmp_path, mini())}; echo \'{{{{"thought": "t"}}}}\' > {{log_file}}')
+    thought = braced('{"thought": "t"}')
+    attempt = Attempt(tmp_path, f"{leaving(tmp_path, mini())}; echo {thought} > {{log_file}}")
     assert [step.thought for step in attempt.trajectory.steps] == ["t"]
     assert len(attempt.used) == 1
 

@@ -48,7 +48,7 @@ from harness.agents.command_template import CommandTemplate
 from harness.files import to_bytes
 from harness.metering import STATUS
 from harness.workdir import MOST_BYTES
-from swe_memory.errors import InfraError, TrajectoryError
+from swe_memory.errors import InfraError, TrajectoryError, UsageError
 from swe_memory.records import Step, Trajectory, Usage
 
 if TYPE_CHECKING:
@@ -85,23 +85,30 @@ class CommandAgent:
         self.name = self._template.name
 
     def run(self, work: Assignment, environment: Environment) -> Trajectory:
-        """Run the program; see :class:`harness.agents.Agent`. The trajectory's patch is None where the program wrote none into its file."""
+        """Run the program; see :class:`harness.agents.Agent`. The trajectory's patch is None where the program wrote none into its file.
+
+        Raises UsageError where the copy of the repository is not on this machine, InfraError where it was not the program that failed.
+        """
+        if work.workdir is None:
+            what = f"{self.name} is a program on this machine, but its copy of the repository is somewhere else"
+            raise UsageError(what, "Let it run in the local environment.")
         scratch = work.scratch.resolve()
         try:
             scratch.mkdir(parents=True, exist_ok=True)
             files = {name: scratch / file for name, file in _FILES.items()}
             files["issue_file"].write_bytes(to_bytes(work.issue.text))
             files["memory_file"].write_bytes(to_bytes(work.memory))
+            workdir = work.workdir.resolve()
         except OSError as error:
             raise InfraError(f"cannot write the agent's files into {scratch}: {error.strerror}") from error
-        values = {**{name: str(path) for name, path in files.items()}, **_values(work)}
+        values = {**{name: str(path) for name, path in files.items()}, **_values(work, workdir)}
         left = work.meter.seconds_left
         stop = threading.Event()
         with LogTail(files["log_file"], work.meter, stop) as log:
             execution = environment.execute(self._template.fill(values), timeout=math.inf if left is None else left, stop=stop)
         printed = _printed(execution.output, values)
-        self._check_machine(execution, printed, stopped=stop.is_set())
         found = _from_log(log) if log.steps else self._from_file(work, files["trajectory_file"])
+        self._check_machine(execution, printed, stopped=stop.is_set())
         work.notes.extend(log.notes)
         status = _status(execution)
         if log.limit is not None:
@@ -175,10 +182,10 @@ class CommandAgent:
         )
 
 
-def _values(work: Assignment) -> dict[str, str]:
+def _values(work: Assignment, workdir: Path) -> dict[str, str]:
     issue, limits = work.issue, work.limits
     return {
-        "workdir": str(work.workdir.resolve()),
+        "workdir": str(workdir),
         "issue_id": issue.id,
         "repo": issue.repo,
         "base_commit": issue.base_commit,
