@@ -110,6 +110,9 @@ def bootstrap_by_issue(
         )
         return Estimate(value, None, None, ESTIMAND, "issue", total, name, level, why)
     low, high = resample_means(differences, resamples=resamples, seed=seed, method=method, level=level)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        why = "The resamples are too much alike for this kind of interval."
+        return Estimate(value, None, None, ESTIMAND, "issue", total, name, level, why)
     return Estimate(value, low, high, ESTIMAND, "issue", total, name, level)
 
 
