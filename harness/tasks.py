@@ -143,12 +143,12 @@ class Tasks:
             self._push(heapq.heappop(lane.later)[1])
         if not self._stopping:
             return heapq.heappop(lane.ready)[1] if lane.ready else None
-        for place, (_, number) in enumerate(lane.ready):
-            if self._tasks[number].finishing:
-                del lane.ready[place]
-                heapq.heapify(lane.ready)
-                return number
-        return None
+        chosen = min((entry for entry in lane.ready if self._tasks[entry[1]].finishing), default=None)
+        if chosen is None:
+            return None
+        lane.ready.remove(chosen)
+        heapq.heapify(lane.ready)
+        return chosen[1]
 
     def _finishing(self) -> bool:
         """Whether a finishing task could begin in some lane."""
