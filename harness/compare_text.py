@@ -47,9 +47,17 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int = 1
     room = max(20, width - sum(widths[:-1]) - 2 * (len(widths) - 1))
     shown = []
     for row in (headings, ["-" * min(w, room) for w in widths], *rows):
-        last = row[-1] if len(row[-1]) <= room else row[-1][: room - 1] + "…"
-        shown.append("  ".join([*(cell.ljust(w) for cell, w in zip(row[:-1], widths[:-1], strict=True)), last]).rstrip())
+        shown.append("  ".join([*(cell.ljust(w) for cell, w in zip(row[:-1], widths[:-1], strict=True)), _fit(row[-1], room)]).rstrip())
     return shown
+
+
+def _fit(text: str, room: int) -> str:
+    """Cut to ``room`` characters; a score in brackets at its end stays, with less of what comes before."""
+    if len(text) <= room:
+        return text
+    head, bracket, score = text.rpartition(" (")
+    tail = bracket + score if score.endswith(")") and len(score) < 12 else ""
+    return (head if tail else text)[: room - 1 - len(tail)] + "…" + tail
 
 
 def _arm(arm: Mapping[str, Any]) -> list[str]:

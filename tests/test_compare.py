@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.cli import compare
-from harness.compare import comparison, mcnemar_exact, mcnemar_midp, wilson
+from harness.compare import comparison
 from harness.compare_text import render, table
 from harness.events import RunState, fold
+from harness.layout import Key, lay_out
 from harness.plan import Experiment
+from harness.statistics.paired import mcnemar_exact, mcnemar_midp
+from harness.statistics.rates import wilson
 from swe_memory.errors import UsageError
+from swe_memory.records import Issue
+from tests.experiments import experiments, made_experiment
 
-EXPERIMENT = Experiment("bench", "0" * 64, ("i-1", "i-2", "i-3"), "repair", ("none", "reasoningbank"))
+ISSUES = tuple(Issue(f"i-{number}", "owner/repo", "t") for number in (1, 2, 3))
+EXPERIMENT = made_experiment(ISSUES, protocol="online")
 ITEM = {"item": "m1", "title": "Check the boundary", "learned_from": "i-0", "score": 0.5, "bank_version": 1}
 
 
-def events(arm: str, issue: str, resolved: bool, calls: int = 10, status: str = "Submitted", recall: Any = None) -> list[dict[str, Any]]:
-    where = {"arm": arm, "stream": "1-1", "issue": issue}
+def events(
+    arm: str, issue: str, resolved: bool, calls: int | None = 10, status: str = "Submitted", recall: Any = None, stream: str = "1-1"
+) -> list[dict[str, Any]]:
+    where = {"arm": arm, "stream": stream, "issue": issue}
+    bank = {"bank": f"{arm}/{stream}", "bank_version": 1, "items": []}
     return [
         {"event": "started", **where, "recall": recall},
         {"event": "finished", **where, "calls": calls, "actions": calls, "exit_status": status, "patch_sha256": "0"},
@@ -34,7 +47,7 @@ def events(arm: str, issue: str, resolved: bool, calls: int = 10, status: str = 
             "flags": [],
             "verdict": {"outcome": "resolved", "source": "rules", "reason": "", "confidence": None},
         },
-        {"event": "learned", **where},
+        *([{"event": "learned", **where, **bank}] if arm != "none" else []),
     ]
 
 
@@ -75,11 +88,13 @@ def test_a_complete_run_gives_pairs_rates_and_the_items_used() -> None:
         "r",
     )
     none, memory = found["arms"]
-    assert (none["resolved"], none["graded"], none["limit_hits"], none["mean_calls"]) == (1, 3, 1, 30.0)
-    assert (memory["resolved"], memory["recalled"], memory["judge"]) == (2, 2, {"right": 2, "wrong": 1, "unknown": 0})
+    assert (none["resolved"], none["graded"], none["limit_hits"], none["mean_calls"]) == (1, 3, {"LimitsExceeded": 1}, 30.0)
+    assert (memory["resolved"], memory["given"]) == (2, 2)
+    assert memory["judge"] == {"right": 2, "wrong": 1, "unknown": 0, "not judged": 0}
     pair = found["comparisons"][0]
     assert (pair["both"], pair["only_arm"], pair["only_baseline"], pair["neither"]) == (1, 1, 0, 1)
-    assert pair["difference"] == pytest.approx(1 / 3) and pair["p_midp"] == pytest.approx(0.5) and pair["p_exact"] == 1.0
+    assert pair["difference"] == pytest.approx(1 / 3) and pair["p"] == pytest.approx(0.5) and pair["p_exact"] == 1.0
+    assert pair["role"] == "primary" and "mid-p" in pair["test"]
     assert pair["calls_difference"] == pytest.approx((-2 - 30 + 0) / 3)
     assert found["items"] == [{"id": "m1", "title": "Check the boundary", "learned_from": "i-0", "uses": 2, "resolved": 1}]
     assert found["complete"] and any("One stream" in sentence for sentence in found["sentences"])
@@ -106,7 +121,7 @@ AWKWARD = {
         "3 issues were resolved only with",
     ),
     "one issue": (
-        replace(EXPERIMENT, instances=("i-1",)),
+        made_experiment(ISSUES[:1], protocol="online"),
         state(events("none", "i-1", True), events("reasoningbank", "i-1", False)),
         "-100.0 points",
     ),
@@ -142,14 +157,14 @@ def test_a_damaged_experiment_is_refused_in_words_or_compared_and_never_a_traceb
         for more in ([], ["--json"]):
             result = CliRunner().invoke(compare, [str(tmp_path), *more])
             assert result.exit_code == 0 or isinstance(result.exception, UsageError), (text[:300], result.exception)
-            assert result.exit_code != 0 or field not in ("arms", "instances") or text == damaged[-1]
+            assert result.exit_code != 0 or field not in ("arms", "instances", "sequences", "orders") or text == damaged[-1]
 
 
 def test_a_damaged_event_leaves_its_attempt_ungraded_and_is_told(tmp_path: Path) -> None:
     damage: tuple[tuple[int, dict[str, Any]], ...] = (
         (0, {"recall": {**ITEM, "score": float("nan")}}),
         (0, {"recall": {"item": "a"}}),
-        (1, {"calls": None}),
+        (1, {"calls": "many"}),
         (1, {"actions": float("nan")}),
         (2, {"resolved": "false"}),
         (2, {"verdict": "x"}),
@@ -195,3 +210,176 @@ def test_the_command_prints_text_and_json(tmp_path: Path) -> None:
 def test_tables_fit_the_terminal() -> None:
     lines = table(["a", "title"], [["x" * 10, "long " * 40]], width=60)
     assert max(map(len, lines)) <= 60 and lines[-1].endswith("…")
+    lines = table(["a", "title"], [["x" * 10, "long " * 40 + "(0.35)"], ["x", "(x) " * 40]], width=60)
+    assert max(map(len, lines)) <= 60 and lines[-2].endswith("… (0.35)") and lines[-1].endswith("…")
+
+
+# -- several arms, streams and builds ----------------------------------------------------------------------------------------------------------
+
+FOUR = tuple(Issue(f"i-{number}", "owner/repo", "t") for number in range(1, 5))
+PLACEBO = {"item": None, "title": None, "score": 0.5, "bank_version": 1, "control": "preamble", "characters": 300}
+
+
+def frozen(experiment: Experiment, missing: int = 0) -> list[dict[str, Any]]:
+    """Each bank of a crossfit run is frozen."""
+    more = {"event": "frozen", "version": 1, "experiences": 2, "items": 2}
+    return [{**more, "bank": bank.id, "missing": [list(key) for key in bank.lessons[:missing]]} for bank in lay_out(experiment).banks]
+
+
+def all_of(experiment: Experiment, resolved: Callable[[Key], bool] = lambda _: True) -> list[dict[str, Any]]:
+    """Each attempt of an experiment, graded."""
+    found: list[dict[str, Any]] = []
+    for cell in lay_out(experiment).cells:
+        arm, stream, issue = cell.key
+        found += [e for e in events(arm, issue, resolved(cell.key), stream=stream) if e["event"] != "learned"]
+    return found
+
+
+def test_memory_is_compared_with_none_first_then_with_each_placebo_of_its_own() -> None:
+    arms = ("derangement/reasoningbank:k=2", "reasoningbank", "none", "preamble", "reasoningbank:k=2")
+    experiment = made_experiment(FOUR, *arms)
+    found = comparison(experiment, state(all_of(experiment), frozen(experiment)), "r")
+    pairs = [(pair["arm"], pair["baseline"], pair["role"]) for pair in found["comparisons"]]
+    assert pairs == [
+        ("reasoningbank", "none", "primary"),
+        ("reasoningbank:k=2", "none", "secondary"),
+        ("reasoningbank:k=2", "derangement/reasoningbank:k=2", "secondary"),
+        ("reasoningbank", "preamble", "secondary"),
+        ("derangement/reasoningbank:k=2", "none", "secondary"),
+        ("preamble", "none", "secondary"),
+    ]
+    assert "`reasoningbank` minus that of `none`" in found["endpoint"] and found["sentences"][0].startswith("Primary endpoint:")
+    assert found["complete"] and any("not adjusted" in sentence for sentence in found["sentences"])
+    assert [arm["arm"] for arm in found["arms"]] == list(arms)
+
+
+def test_a_placebo_gives_text_and_its_items_are_nobodys_success() -> None:
+    experiment = made_experiment(FOUR, "none", "reasoningbank", "derangement", "preamble")
+    wrong = {**ITEM, "control": "derangement", "characters": 900}
+    found = comparison(
+        experiment,
+        state(
+            events("reasoningbank", "i-1", True, recall={**ITEM, "characters": 900}),
+            events("derangement", "i-1", True, recall=wrong),
+            events("preamble", "i-1", True, recall=PLACEBO),
+            events("preamble", "i-2", True, recall={**PLACEBO, "characters": 0}),
+        ),
+        "r",
+    )
+    assert [arm["given"] for arm in found["arms"]] == [0, 1, 1, 1]
+    assert [(item["id"], item["uses"]) for item in found["items"]] == [("m1", 1)]
+    first = found["issues"][0]["arms"]
+    assert first["derangement"][0]["control"] == "derangement" and first["reasoningbank"][0]["control"] is None
+    # With many arms there is little room: the title gives way, never the score.
+    assert re.search(r"Check the \w+… \(0\.50\)", render(found)) and "Check the boundary (0.50)" in render(found, width=200)
+
+
+def test_several_streams_are_the_unit_and_their_number_is_said() -> None:
+    experiment = made_experiment(FOUR, protocol="online", orders=3)
+
+    def resolved(key: Key) -> bool:
+        arm, stream, issue = key
+        return arm != "none" and (issue != "i-4" or stream == "2-1")
+
+    found = comparison(experiment, state(all_of(experiment, resolved)), "r")
+    (pair,) = found["comparisons"]
+    assert pair["unit"] == "stream" and pair["only_arm"] is None and pair["both"] is None and pair["issues"] == 4
+    assert pair["difference"] == pytest.approx((0.75 + 1 + 0.75) / 3) and pair["low"] < pair["difference"] < pair["high"]
+    assert found["arms"][1]["streams"] == ["1-1", "2-1", "3-1"] and found["arms"][1]["planned"] == 12
+    text = render(found)
+    assert any("3 streams: the interval is over streams" in sentence for sentence in found["sentences"])
+    assert "1 of 3" in text and "3 of 3" in text
+
+
+def test_reruns_of_the_baseline_are_taken_together_by_issue() -> None:
+    experiment = made_experiment(FOUR, baseline_reruns=2)
+    found = comparison(experiment, state(all_of(experiment, lambda key: key[0] != "none" or key[1] == "1-2"), frozen(experiment)), "r")
+    (pair,) = found["comparisons"]
+    assert pair["difference"] == pytest.approx(0.5) and pair["unit"] == "issue" and pair["only_arm"] is None
+    assert (found["arms"][0]["graded"], found["arms"][0]["rate"]) == (8, 0.5) and found["complete"]
+
+
+def test_reference_patches_check_the_environment_and_are_no_arm() -> None:
+    experiment = made_experiment(FOUR, "none", "gold")
+    good = comparison(experiment, state(all_of(experiment)), "r")
+    assert [arm["arm"] for arm in good["arms"]] == ["none"] and good["environment"] == [{"checked": 4, "resolved": 4, "failing": []}]
+    assert any("passes on all 4 issues" in sentence for sentence in good["sentences"])
+    bad = comparison(experiment, state(all_of(experiment, lambda key: key[2] != "i-2")), "r")
+    assert bad["environment"][0]["failing"] == [{"issue": "i-2", "outcome": "unresolved"}]
+    assert any("fails here on 1 of 4 issues" in sentence and "i-2" in sentence for sentence in bad["sentences"])
+
+
+def test_what_a_bank_was_frozen_without_and_what_is_left_to_freeze_is_said() -> None:
+    experiment = made_experiment(FOUR)
+    found = comparison(experiment, state(all_of(experiment), frozen(experiment, missing=1)), "r")
+    assert found["complete"] and sum("was frozen without 1 attempt that failed" in sentence for sentence in found["sentences"]) == 2
+    left = comparison(experiment, state(all_of(experiment), frozen(experiment)[:1]), "r")
+    assert not left["complete"] and any("not complete: a bank" in sentence for sentence in left["sentences"])
+
+
+def test_infra_failures_are_listed_with_their_tries_beside_every_rate() -> None:
+    where = {"arm": "none", "stream": "1-1", "issue": "i-2"}
+    lost = [{"event": "failed", **where, "reason": reason} for reason in ("image missing\nmore", "disk full\nand a traceback")]
+    found = comparison(EXPERIMENT, state(events("none", "i-1", True), lost), "r")
+    assert found["infra"] == [{**where, "tries": 2, "reason": "disk full"}]
+    none = found["arms"][0]
+    assert (none["graded"], none["infra"], none["missing"], none["rate"]) == (1, [{"stream": "1-1", "issue": "i-2"}], 1, 1.0)
+    assert found["issues"][1]["arms"]["none"][0]["state"] == "infra failure" and "infra failure" in render(found)
+
+
+def test_calls_that_an_agent_did_not_tell_are_in_no_mean_and_said_to_be_unknown() -> None:
+    found = comparison(
+        EXPERIMENT, state(events("none", "i-1", True, None), events("none", "i-2", True, 4), events("reasoningbank", "i-1", True, 6)), "r"
+    )
+    none = found["arms"][0]
+    assert (none["mean_calls"], none["calls_unknown"]) == (4.0, 1) and found["comparisons"][0]["calls_difference"] is None
+    assert any("the calls of 1 attempt are not known" in sentence for sentence in found["sentences"])
+    assert "unknown" in render(comparison(EXPERIMENT, state(events("none", "i-1", True, None)), "r"))
+
+
+def test_what_all_calls_used_is_told_by_role_and_together() -> None:
+    where = {"arm": "none", "stream": "1-1", "issue": "i-1"}
+    used = {"event": "usage", **where, "calls": 2, "input": 30, "output": 5}
+    found = comparison(EXPERIMENT, state([{**used, "role": "agent", "cost": 0.5}, {**used, "role": "judge", "cost": 0.25}]), "r")
+    assert found["usage"]["agent"] == {"calls": 2, "input_tokens": 30, "output_tokens": 5, "cost": 0.5}
+    assert found["usage"]["all"] == {"calls": 4, "input_tokens": 60, "output_tokens": 10, "cost": 0.75}
+    assert "Used: 4 calls, $0.75" in render(found)
+    unpriced = comparison(EXPERIMENT, state([{**used, "role": "agent", "cost": None}]), "r")
+    assert "Used: 2 calls, cost unknown" in render(unpriced)
+
+
+def test_verdicts_that_taught_are_held_against_the_tests_where_they_taught() -> None:
+    crossfit = made_experiment(FOUR)
+    found = comparison(crossfit, state(all_of(crossfit, lambda key: key[2] != "i-1"), frozen(crossfit)), "r")
+    (said,) = (sentence for sentence in found["sentences"] if "agreed with the tests" in sentence)
+    assert "4 verdicts that memory learned from in `none`, 3 agreed" in said
+    asked = [{**event, "verdict": None} if event["event"] == "graded" else event for event in all_of(crossfit)]
+    silent = comparison(crossfit, state(asked), "r")
+    assert silent["arms"][0]["judge"] == {"right": 0, "wrong": 0, "unknown": 0, "not judged": 4}
+    assert not any("agreed with the tests" in sentence for sentence in silent["sentences"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(experiments(), st.randoms(use_true_random=False))
+def test_any_state_of_any_run_gives_true_counts_and_no_nan(experiment: Experiment, random: Any) -> None:
+    journal: list[dict[str, Any]] = []
+    for cell in lay_out(experiment).cells:
+        arm, stream, issue = cell.key
+        recall = random.choice([None, ITEM, PLACEBO]) if cell.bank else None
+        whole = events(arm, issue, random.random() < 0.5, random.choice([None, 3]), recall=recall, stream=stream)[:3]
+        lost = {"event": "failed", "arm": arm, "stream": stream, "issue": issue, "reason": "disk"}
+        journal += random.choice([[], whole[:1], whole[:2], whole, whole, whole, [whole[0], lost], [lost, *whole]])
+    found = comparison(experiment, fold(journal), "r")
+    json.loads(json.dumps(found, allow_nan=False))
+    assert found["problems"] == [] and render(found)
+    planned = {(cell.arm.name, cell.stream, cell.issue) for cell in lay_out(experiment).cells}
+    for arm in found["arms"]:
+        assert arm["graded"] + len(arm["infra"]) + arm["missing"] == arm["planned"] == sum(key[0] == arm["arm"] for key in planned)
+        assert 0 <= arm["resolved"] <= arm["graded"] and (arm["rate"] is None) == (arm["graded"] == 0)
+        assert arm["rate"] is None or arm["low"] <= arm["rate"] <= arm["high"]
+        assert sum(arm["judge"].values()) == arm["graded"] == sum(arm["exit_statuses"].values())
+    assert {(a["arm"], a["stream"], a["issue"]) for a in found["infra"]} <= planned
+    assert sum(pair["role"] == "primary" for pair in found["comparisons"]) == 1
+    for pair in found["comparisons"]:
+        assert pair["sentence"] and (pair["difference"] is None) == (pair["issues"] == 0)
+        assert pair["p"] is None or 0 <= pair["p"] <= 1
