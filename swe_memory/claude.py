@@ -7,27 +7,30 @@ what goes wrong is said in words a user can act on. Import it where it is needed
 
 from __future__ import annotations
 
-import os
+import json
 import threading
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from swe_memory.budget import Budget, BudgetSpent
-from swe_memory.errors import ModelError, UsageError
+from swe_memory.claude_client import DEFAULT_MODEL, ContextFull, ModelCallError, OutOfTime, connect, explain, provider_of, region_of
+from swe_memory.errors import UsageError
 from swe_memory.pricing import Price, price
 from swe_memory.rate import RateLimiter, Stopped
 from swe_memory.records import Usage
-from swe_memory.wire import Reply, Tokens, check_address, seconds_to_wait
+from swe_memory.wire import Reply, Tokens, cached, seconds_to_wait, sendable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     import anthropic
-    from anthropic.types import MessageParam
+    from anthropic.types import MessageParam, ThinkingConfigParam, ToolParam
 
-DEFAULT_MODEL = "claude-haiku-5-5"
+__all__ = ["DEFAULT_MODEL", "Answer", "Claude", "ContextFull", "Failure", "ModelCallError", "OutOfTime", "Turn"]
+
 RAW_LIMIT = 20_000
 """Characters of a model's answer that are kept, shown back to it, or stored with a failure."""
 
@@ -69,31 +72,24 @@ class Failure:
     attempts: int
 
 
-class ModelCallError(ModelError):
-    """The model could not be asked.
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The model's turn in a conversation, as it came. ``usage`` is what this one call used."""
 
-    ``retryable``: the same call may well work later (overload, rate limit, network). ``stop``: no call of this run can work until somebody
-    changes something (key, permission, model name, money). ``usage`` is what was already used for the question that failed, ``status`` the
-    HTTP status of the answer, where there was one.
-    """
-
-    def __init__(self, what: str, hint: str = "", *, status: int | None = None, retryable: bool = False, stop: bool = False) -> None:
-        super().__init__(what, hint)
-        self.status = status
-        self.retryable = retryable
-        self.stop = stop
-        self.usage = Usage()
+    reply: Reply
+    usage: Usage
 
 
 class Claude:
     """One model, one set of credentials, one tally; safe to share between threads.
 
-    ``base_url`` and ``api_key`` default to what the SDK reads from the environment (ANTHROPIC_BASE_URL; ANTHROPIC_API_KEY,
-    ANTHROPIC_AUTH_TOKEN or a profile). ``timeout`` is in seconds for one try, ``max_wait`` in seconds for one ``retry-after``: a server that
-    asks for more is not waited for. ``max_tokens`` bounds the answer, thinking included. ``limiter`` is asked before each request that is sent, the
-    SDK's retries among them; its tokens are what may be used at most until the answer says what was, tokens read from a cache included although the API does
-    not count them. The SDK's own pause before a retry is not cut short by the limiter's ``stop``. Raises UsageError, before anything is sent, where there is
-    no key or where ``budget`` limits the cost of a model whose price is not known.
+    ``model`` is a name of the Anthropic API's, ``bedrock:NAME`` or ``vertex:NAME``: those two are asked through the SDK's clients for them, which find
+    credentials and region as their documentation says (neither was tried against the service). ``base_url`` and ``api_key`` default to what the SDK reads from
+    the environment (for the API: ANTHROPIC_BASE_URL; ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or a profile). ``timeout`` is in seconds for one try,
+    ``max_wait`` in seconds for one ``retry-after``: a server that asks for more is not waited for. ``max_tokens`` bounds the answer, thinking included.
+    ``limiter`` is asked before each request that is sent, the SDK's retries among them; its tokens are what may be used at most until the answer says what
+    was, tokens read from a cache included although the API does not count them. The SDK's own pause before a retry is not cut short by the limiter's
+    ``stop``. Raises UsageError, before anything is sent, where there is no key or where ``budget`` limits the cost of a model whose price is not known.
     """
 
     def __init__(
@@ -112,7 +108,10 @@ class Claude:
         limiter: RateLimiter | None = None,
     ) -> None:
         self.model = model
-        self.price: Price | None = price(model)
+        self.provider, self._name = provider_of(model)
+        region = region_of(self.provider)
+        self.price: Price | None = price(model, region)
+        self._region = "regional" if self.provider == "vertex" and region != "global" else None
         self.budget = budget if budget is not None else Budget()
         self._on_usage = on_usage
         if self.budget.cost is not None and self.price is None:
@@ -127,7 +126,11 @@ class Claude:
         self._lock = threading.Lock()
         self._usage = Usage(cost=0.0 if self.price else None)
         self._retries = 0
-        self._client = _client(api_key, base_url, timeout, max_retries, self._await_retry, self._refuse_to_wait)
+        self._timeout = timeout
+        self._call = threading.local()
+        self._client = connect(
+            self.provider, api_key=api_key, base_url=base_url, timeout=timeout, max_retries=max_retries, watch=self._watch
+        )
 
     @property
     def usage(self) -> Usage:
@@ -148,17 +151,16 @@ class Claude:
         budget does not allow the call, Stopped where the run was stopped while the call waited for the limiter; all carry the ``usage`` of what was already
         paid for this question.
         """
-        # Half a surrogate pair, as JSON files may hold, cannot be sent as UTF-8.
-        system, user = (text.encode("utf-8", "replace").decode() for text in (system, user))
+        system, user = sendable(system), sendable(user)
         messages: list[MessageParam] = [{"role": "user", "content": user}]
         used = Usage()
         failure: Failure | None = None
         max_tokens = self._max_tokens
         for attempt in (1, 2):
             try:
-                reply, usage = self._call(system, messages, schema, max_tokens)
+                reply, usage = self._ask(system, messages, schema, max_tokens)
             except (ModelCallError, BudgetSpent, Stopped) as problem:
-                if isinstance(problem, ModelCallError) and problem.status == 413:
+                if isinstance(problem, ContextFull):
                     return Failure("too_long", problem.what, used, "", attempt)
                 problem.usage = used
                 raise
@@ -185,36 +187,65 @@ class Claude:
         assert failure is not None
         return failure
 
-    def _call(self, system: str, messages: list[MessageParam], schema: type[BaseModel], max_tokens: int) -> tuple[Reply, Usage]:
-        """One request, retried by the SDK. Counts what it used, in the tally and in the budget, whatever becomes of the answer."""
+    def converse(
+        self,
+        system: str,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[ToolParam],
+        *,
+        thinking: ThinkingConfigParam | None = None,
+        seconds: float | None = None,
+    ) -> Turn:
+        """The model's next turn in a conversation in which it may use ``tools``. Nothing is asked twice: what the turn is worth is the caller's to say.
+
+        ``messages`` are the turns so far, in the API's own shape, the model's as :attr:`Reply.blocks` gave them. The prompt is cached up to the last turn.
+        ``thinking`` is the API's setting, None for the model's default. ``seconds`` is how long this call may take, with its retries.
+
+        Raises ContextFull where the conversation is longer than the model takes, OutOfTime where ``seconds`` are over without an answer; ModelCallError,
+        BudgetSpent and Stopped as :meth:`ask` does.
+        """
+        asked = len(system) + len(json.dumps(messages, default=str)) + len(json.dumps(tools))
+        settings: dict[str, Any] = {} if thinking is None else {"thinking": thinking}
+        if self._effort:
+            settings["output_config"] = {"effort": self._effort}
+        self._call.until = None if seconds is None else time.monotonic() + seconds
+        try:
+            reply, usage = self._send(
+                sendable(system), cached(sendable(messages)), asked, self._max_tokens, tools=sendable(tools), **settings
+            )
+        finally:
+            self._call.until = None
+        return Turn(reply, usage)
+
+    def _ask(self, system: str, messages: list[MessageParam], schema: type[BaseModel], max_tokens: int) -> tuple[Reply, Usage]:
+        """One request for an answer of that type."""
         import anthropic
 
         asked = len(system) + sum(len(str(message["content"])) for message in messages)
-        usage = Usage(calls=1, cost=None)
-        tokens, dollars = self._worst_case(asked, max_tokens)
+        form = {"format": {"type": "json_schema", "schema": anthropic.transform_schema(schema)}}
+        return self._send(system, messages, asked, max_tokens, output_config={**form, **({"effort": self._effort} if self._effort else {})})
+
+    def _send(self, system: str, messages: Sequence[Any], characters: int, max_tokens: int, **more: Any) -> tuple[Reply, Usage]:
+        """One request, retried by the SDK. Counts what it used, in the tally and in the budget, whatever becomes of the answer."""
+        import anthropic
+
+        tokens, dollars = self._worst_case(characters, max_tokens)
         with self.budget.room(tokens, dollars) as spend, self._limiter.request(tokens) as settle:
             try:
                 raw = self._client.messages.with_raw_response.create(
-                    model=self.model,
+                    model=self._name,
                     max_tokens=max_tokens,
                     system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
                     messages=messages,
-                    output_config={
-                        "format": {"type": "json_schema", "schema": anthropic.transform_schema(schema)},
-                        **({"effort": self._effort} if self._effort else {}),
-                    },
+                    **more,
                 )
-                body = raw.http_response.content
-            except anthropic.AnthropicError as problem:
-                raise self._explain(problem) from None
-            try:
-                reply = Reply.model_validate_json(body)
-            except ValidationError as problem:
-                raise ModelCallError(
-                    f"{self._client.base_url} answered with something that is not a message of the Messages API: {_complaint(problem)}",
-                    "see whether ANTHROPIC_BASE_URL points at the API, or try again",
-                    retryable=True,
-                ) from None
+            except (ModelCallError, Stopped):
+                raise
+            except Exception as problem:
+                if self.provider == "anthropic" and not isinstance(problem, anthropic.AnthropicError):
+                    raise
+                raise explain(problem, self._client, self.provider, self.model) from None
+            reply = Reply.model_validate_json(raw.http_response.content)
             usage = self._bill(reply.usage)
             spend(usage)
             settle(usage.input_tokens + usage.output_tokens)
@@ -242,99 +273,62 @@ class Claude:
                 cache_read=read,
                 cache_write=write,
                 cache_write_1h=hour,
-                region=used.inference_geo,
+                region=self._region or used.inference_geo,
             )
         return Usage(1, used.input_tokens + hour + write + read, used.output_tokens, cost)
 
-    def _await_retry(self) -> None:
-        """A retry is one more request. Its tokens are those set aside for the first try, which nobody has given back."""
-        with self._limiter.request(0):
-            pass
+    def _watch(self, request: anthropic.APIRequest, call_next: anthropic.CallNext) -> anthropic.APIResponse[object]:
+        """Around every request that the SDK sends. What is raised here as retryable is tried again by the SDK, as its own faults are."""
+        import anthropic
 
-    def _refuse_to_wait(self, response: anthropic.APIResponse[object]) -> None:
+        if request.retries_taken:
+            # One more request. Its tokens are those set aside for the first try, which nobody has given back.
+            with self._limiter.request(0):
+                pass
+        left = self._seconds_left()
+        if left is not None:
+            if left <= 0:
+                raise OutOfTime(f"{self._client.base_url} was not asked: the time for this call is over")
+            request = request.copy(timeout=_patience(min(left, self._timeout)))
+        try:
+            response = call_next(request)
+        except anthropic.APITimeoutError:
+            left = self._seconds_left()
+            if left is not None and left <= 0:
+                raise OutOfTime(f"{self._client.base_url} did not answer within the time for this call") from None
+            raise
+        self._refuse_to_wait(response, self._seconds_left())
+        if response.status_code < 400:
+            try:
+                Reply.model_validate_json(response.http_response.content)
+            except ValidationError as problem:
+                raise anthropic.RetryableError("not a message") from ModelCallError(
+                    f"{self._client.base_url} answered with something that is not a message of the Messages API: {_complaint(problem)}",
+                    "see whether ANTHROPIC_BASE_URL points at the API, or try again",
+                    retryable=True,
+                )
+        return response
+
+    def _seconds_left(self) -> float | None:
+        """Seconds until the call that this thread makes must be answered; None where nobody set a time."""
+        until: float | None = getattr(self._call, "until", None)
+        return None if until is None else until - time.monotonic()
+
+    def _refuse_to_wait(self, response: anthropic.APIResponse[object], left: float | None) -> None:
         """The SDK sleeps as long as a server says, hours if need be, without a word. Somebody sits in front of this."""
         seconds = seconds_to_wait(response.headers.get("retry-after-ms"), response.headers.get("retry-after"))
-        if response.status_code >= 400 and seconds > self._max_wait:
+        if response.status_code >= 400 and seconds > (self._max_wait if left is None else min(self._max_wait, left)):
             raise ModelCallError(
                 f"the API answered {response.status_code} and asks to wait {seconds:.0f} s before the next try",
                 "start again then: what was learned is kept, and learning goes on where it stopped",
                 retryable=True,
             )
 
-    def _explain(self, problem: anthropic.AnthropicError) -> ModelCallError:
-        """An error of the SDK in a user's words."""
-        import anthropic
 
-        url = self._client.base_url
-        if isinstance(problem, anthropic.APITimeoutError):
-            return ModelCallError(f"{url} did not answer in time", "try again, or raise the time-out", retryable=True)
-        if isinstance(problem, anthropic.APIConnectionError):
-            cause = self._public(str(problem.__cause__ or problem))
-            return ModelCallError(
-                f"no connection to {url}: {cause}", "check the network and ANTHROPIC_BASE_URL, then retry", retryable=True
-            )
-        if not isinstance(problem, anthropic.APIStatusError):
-            return ModelCallError(f"the SDK cannot make the call: {self._public(str(problem))}", "check the credentials", stop=True)
-        status, said = problem.status_code, self._public(problem.api_message or str(problem))
-        at = f"{url} answered {status}" + (f" to request {problem.request_id}" if problem.request_id else "")
-        if status == 401:
-            what, hint, stop = "the key was not accepted", "set ANTHROPIC_API_KEY to a valid key", True
-        elif status in (402, 403):
-            what, hint, stop = "the key may not do this", "check the workspace's permissions and billing", True
-        elif status == 404:
-            what, stop = f"model {self.model!r} was not found", True
-            hint = f"choose a model that this key can use ({DEFAULT_MODEL} is the default), or check ANTHROPIC_BASE_URL"
-        elif status in (408, 409, 429) or status >= 500:
-            what, hint, stop = "the API did not take the call, after retries", "start again later", False
-        else:
-            what, hint, stop = "the API refused the request", "this attempt cannot be asked about as it is", False
-        retryable = status in (408, 409, 429) or status >= 500
-        return ModelCallError(f"{what}: {at}: {said}", hint, status=status, retryable=retryable, stop=stop)
-
-    def _public(self, text: str) -> str:
-        """A server's words, short, on one line, and without our key, which a proxy may echo."""
-        for secret in (self._client.api_key, self._client.auth_token):
-            if secret:
-                text = text.replace(secret, "[key]")
-        return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:400]
-
-
-def _client(
-    api_key: str | None,
-    base_url: str | None,
-    timeout: float,
-    max_retries: int,
-    before_retry: Callable[[], None],
-    look: Callable[[anthropic.APIResponse[object]], None],
-) -> anthropic.Anthropic:
+def _patience(seconds: float) -> anthropic.Timeout:
     import anthropic
 
-    check_address(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
-
-    def watch(request: anthropic.APIRequest, call_next: anthropic.CallNext) -> anthropic.APIResponse[object]:
-        if request.retries_taken:
-            before_retry()
-        response = call_next(request)
-        look(response)
-        return response
-
-    try:
-        client = anthropic.Anthropic(
-            api_key=api_key,
-            base_url=base_url,
-            timeout=anthropic.Timeout(timeout, connect=min(timeout, 10.0)),
-            max_retries=max_retries,
-            middleware=[watch],
-        )
-    except anthropic.AnthropicError as problem:
-        raise UsageError(f"the credentials for the Anthropic API cannot be read: {problem}", "set ANTHROPIC_API_KEY") from None
-    if not (client.api_key or client.auth_token or client.credentials):
-        client.close()
-        raise UsageError(
-            "no key for the Anthropic API",
-            "set ANTHROPIC_API_KEY, or do without a language model (--extractor rules, --judge rules)",
-        )
-    return client
+    return anthropic.Timeout(seconds, connect=min(seconds, 10.0))
 
 
 def _parse(text: str, schema: type[T]) -> T:

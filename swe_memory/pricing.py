@@ -56,39 +56,69 @@ class Price:
         return dollars * dict(self.regions).get(region or "", 1.0)
 
 
-def price(model: str) -> Price | None:
-    """The price of one of Anthropic's models by its API name, or None where no maintained list on this machine has it."""
-    return _prices().get(model)
+def price(model: str, region: str = "") -> Price | None:
+    """The price of one of Anthropic's models by its API name, or None where no maintained list on this machine has it.
+
+    ``bedrock:NAME`` and ``vertex:NAME`` are models at these two; ``region`` is where they run, which has a price of its own at some places of Bedrock. On
+    Vertex, costs in any region but ``global`` are those of the region "regional" (see :meth:`Price.cost`).
+    """
+    prices = _prices()
+    start, _, name = model.partition(":")
+    if start == "bedrock" and region and (own := prices.get(f"bedrock:bedrock/{region}/{name}")):
+        return own
+    return prices.get(model)
 
 
 def parse(entries: dict[str, Any], source: str) -> dict[str, Price]:
     """Prices from the content of the list, by model name; aliases are followed.
 
-    Entries that are not Anthropic's own, or lack a rate, are left out.
+    Anthropic's own are under their names, those at Bedrock and Vertex under ``bedrock:NAME`` and ``vertex:NAME``. Entries of other sellers, and those that
+    lack a rate, are left out.
     """
     prices: dict[str, Price] = {}
     for model, entry in entries.items():
         target = entry
         if isinstance(entry, dict) and isinstance(entry.get("alias_of"), str):
             target = entries.get(entry["alias_of"])
-        if isinstance(target, dict) and target.get("litellm_provider") == "anthropic":
-            tiers = _tiers(target)
-            if tiers:
-                prices[model] = Price(model, source, tiers, _regions(target))
+        if not isinstance(target, dict) or (name := _name(model, target.get("litellm_provider"))) is None:
+            continue
+        if tiers := _tiers(target):
+            prices[name] = Price(name, source, tiers, _regions(target))
     return prices
+
+
+def _name(model: str, seller: object) -> str | None:
+    """What a model is called here; None for one of a seller that cannot be asked from here."""
+    if seller == "anthropic":
+        return model
+    if seller in ("bedrock", "bedrock_converse") and "anthropic." in model:
+        return f"bedrock:{model}"
+    return f"vertex:{model.removeprefix('vertex_ai/')}" if seller == "vertex_ai-anthropic_models" else None
+
+
+def listed(model: str) -> bool:
+    """Whether the list has a price for a model by its name at litellm, of whatever seller, with or without the seller's name in front."""
+    entries, _ = _entries()
+    found = (entries.get(name) for name in (model, model.partition("/")[2]))
+    return any(isinstance(entry, dict) and _rates(entry, "", None) is not None for entry in found)
 
 
 @cache
 def _prices() -> dict[str, Price]:
+    return parse(*_entries())
+
+
+def _entries() -> tuple[dict[str, Any], str]:
+    """The list's content, {} where there is none that can be read, and what it is called."""
     found = _find()
     if found is None:
-        return {}
+        return {}, ""
     path, source = found
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {}
-    return parse(entries, source) if isinstance(entries, dict) else {}
+        return {}, ""
+    return (entries, source) if isinstance(entries, dict) else ({}, "")
 
 
 def _find() -> tuple[Path, str] | None:
@@ -147,6 +177,9 @@ def _rates(entry: dict[str, Any], suffix: str, base: Rates | None) -> Rates | No
 
 
 def _regions(entry: dict[str, Any]) -> tuple[tuple[str, float], ...]:
+    uplift = entry.get("regional_endpoint_uplift_multiplier")
+    if isinstance(uplift, int | float) and not isinstance(uplift, bool):
+        return (("regional", float(uplift)),)
     factors = entry.get("provider_specific_entry")
     if not isinstance(factors, dict):
         return ()

@@ -12,6 +12,7 @@ The shapes come from the API reference and the SDK's types: https://docs.anthrop
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import threading
@@ -66,9 +67,18 @@ class Request:
         return self.turns[0][1]
 
     @property
+    def results(self) -> list[str]:
+        """What the last user turn holds as results of tools."""
+        content = self.body["messages"][-1]["content"]
+        return [_text(block["content"]) for block in content if isinstance(block, dict) and block["type"] == "tool_result"]
+
+    @property
     def tokens(self) -> int:
         """What this server counts as the request's input tokens: four characters each."""
-        return 1 + (len(self.system) + sum(len(text) for _, text in self.turns)) // 4
+        return 1 + (len(self.system) + sum(_weight(message["content"]) for message in self.body["messages"])) // 4
+
+
+_calls = itertools.count(1)
 
 
 class Reply(Protocol):
@@ -95,7 +105,7 @@ class Message:
             "content": content,
             "stop_reason": self.stop_reason,
             "stop_sequence": None,
-            "usage": {"input_tokens": exchange.request.tokens, "output_tokens": 1 + len(_text(content)) // 4, **self.usage},
+            "usage": {"input_tokens": exchange.request.tokens, "output_tokens": 1 + _weight(content) // 4, **self.usage},
             **self.extra,
         }
 
@@ -103,7 +113,23 @@ class Message:
         payload = self.payload(exchange)
         # Counted before it is written: a client may look as soon as it has read the last byte.
         exchange.server.count(payload["usage"])
+        exchange.server.said(payload["content"])
         exchange.write(200, json.dumps(payload).encode())
+
+
+def tool_use(*commands: Any, text: str = "", thinking: str = "", name: str = "bash", stop_reason: str = "tool_use", **more: Any) -> Message:
+    """A message that uses a tool once for each of ``commands``: a str is a bash command, anything else the whole input. Ids are unique."""
+    blocks: list[dict[str, Any]] = []
+    if thinking:
+        blocks.append({"type": "thinking", "thinking": thinking, "signature": f"signed:{thinking}"})
+    if text:
+        blocks.append({"type": "text", "text": text})
+    for command in commands:
+        call = f"toolu_{next(_calls):06d}"
+        blocks.append(
+            {"type": "tool_use", "id": call, "name": name, "input": {"command": command} if isinstance(command, str) else command}
+        )
+    return Message(stop_reason=stop_reason, blocks=blocks, **more)
 
 
 @dataclass(frozen=True)
@@ -210,6 +236,7 @@ class FakeAnthropic:
         self.key = key
         self.requests: list[Request] = []
         self.served = {"calls": 0, "input_tokens": 0, "output_tokens": 0}
+        self._said: set[str] = set()
         self.closing = threading.Event()
         self._models = None if models is None else frozenset(models)
         self._script: Callable[[Request], str | Reply] | Iterator[str | Reply] = script if callable(script) else iter(list(script))
@@ -241,6 +268,11 @@ class FakeAnthropic:
             self.served["input_tokens"] += usage["input_tokens"] + cached
             self.served["output_tokens"] += usage["output_tokens"]
 
+    def said(self, content: list[dict[str, Any]]) -> None:
+        """Remember the blocks that only the model can have said, to find out whether one comes back changed."""
+        with self._lock:
+            self._said.update(_key(block) for block in content if block.get("type") in _SIGNED)
+
     def answer(self, request: Request, handler: BaseHTTPRequestHandler) -> None:
         with self._lock:
             self.requests.append(request)
@@ -261,7 +293,7 @@ class FakeAnthropic:
             return Error(404, f"no such path: {request.path}")
         if self.key not in (request.headers.get("x-api-key"), request.headers.get("authorization", "").removeprefix("Bearer ")):
             return Error(401, "invalid x-api-key")
-        problem = _problem(request)
+        problem = _problem(request) or _conversation_problem(request.body["messages"], self._said)
         if problem:
             return Error(400, problem)
         if self._models is not None and request.body["model"] not in self._models:
@@ -289,10 +321,53 @@ def _problem(request: Request) -> str:
     return ""
 
 
+_SIGNED = ("thinking", "redacted_thinking")
+
+
+def _conversation_problem(messages: list[dict[str, Any]], said: set[str]) -> str:
+    """The same for a conversation with tools and thinking: every call answered in the next turn, results first, thinking unchanged, few cache marks."""
+    marks = 0
+    waiting: list[str] = []
+    for number, message in enumerate(messages):
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if not blocks:
+            return f"messages.{number}: all messages must have non-empty content"
+        kinds = [block["type"] for block in blocks]
+        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        marks += sum("cache_control" in block for block in blocks)
+        if any(block["type"] == "text" and not block["text"].strip() for block in blocks):
+            return f"messages.{number}: text content blocks must contain non-whitespace text"
+        if message["role"] == "user":
+            if sorted(results) != sorted(waiting):
+                return f"messages.{number}: `tool_use` ids {waiting} were found without `tool_result` blocks immediately after, or with others: {results}"
+            if kinds[: len(results)] != ["tool_result"] * len(results):
+                return f"messages.{number}: `tool_result` blocks must come first"
+            waiting = []
+        else:
+            if waiting:
+                return f"messages.{number}: `tool_use` ids were found without `tool_result` blocks immediately after: {waiting}"
+            waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
+            if any(block["type"] in _SIGNED and _key(block) not in said for block in blocks):
+                return f"messages.{number}: `thinking` blocks in the latest assistant message cannot be modified"
+    return "A maximum of 4 blocks with cache_control may be provided" if marks > 3 else ""
+
+
+def _key(block: dict[str, Any]) -> str:
+    return json.dumps(block, sort_keys=True)
+
+
 def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     return "".join(block.get("text", "") for block in content)
+
+
+def _weight(content: Any) -> int:
+    """Characters of everything in a message that a model reads or writes."""
+    if isinstance(content, str):
+        return len(content)
+    return sum(len(json.dumps(block)) if block.get("type") in ("tool_use", "tool_result") else len(_text([block])) for block in content)
 
 
 def _handler(server: FakeAnthropic) -> type[BaseHTTPRequestHandler]:
