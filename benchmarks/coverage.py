@@ -19,10 +19,11 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 
 import numpy as np
+from coverage_table import LEAST, LEVEL, NONE, Row, Tally, summary, table
 from made_worlds import LIMIT, World, attempts_with_calls, logit_shock, online, population
 from scipy.special import expit
 
@@ -39,34 +40,6 @@ from harness.statistics.steps import per_resolved, per_resolved_ratio, restricte
 from harness.statistics.streams import no_effect_on_any_issue, over_streams
 from swe_memory.errors import SweMemoryError, UsageError
 
-COVER, LEAST, LEVEL, NONE = "93-97 %", ">= 93 %", "<= 5.5 %", "-"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table. ``figure`` is a coverage or a level, in percent."""
-
-    section: str
-    scenario: str
-    what: str
-    issues: int
-    discordant: float
-    figure: float
-    error: float
-    promise: str
-    replications: int
-
-    @property
-    def kept(self) -> str:
-        """ "yes", "no", or "in doubt" for a figure that misses the promise by less than two of its standard errors; "" where nothing is promised."""
-        if self.promise == NONE:
-            return ""
-        if self.promise == LEVEL:
-            missed = self.figure - 5.5
-        else:
-            missed = max(93 - self.figure, self.figure - 97 if self.promise == COVER else -1.0)
-        return "yes" if missed <= 0 else "in doubt" if missed < 2 * self.error else "no"
-
 
 def runs(values: np.ndarray) -> dict[str, list[float | None]]:
     """(issues, runs) -> the shape that the functions take."""
@@ -78,26 +51,6 @@ def covers(estimate: Estimate, truth: float) -> bool:
     low = -np.inf if estimate.low is None and estimate.high is not None else estimate.low
     high = np.inf if estimate.high is None and estimate.low is not None else estimate.high
     return low is not None and high is not None and low - 1e-12 <= truth <= high + 1e-12
-
-
-class Tally:
-    """Counts hits by name and makes rows of them. ``discordant``: expected discordant pairs of two single runs."""
-
-    def __init__(self, section: str, scenario: str, world: World, discordant: float | None = None) -> None:
-        self.section, self.scenario, self.issues = section, scenario, world.issues
-        self.discordant = population(world)[2] * world.issues if discordant is None else discordant
-        self.hits: dict[tuple[str, str], list[bool]] = {}
-
-    def add(self, what: str, hit: bool, promise: str = "") -> None:
-        """``promise``: by default the one on coverage that holds for this size."""
-        usual = COVER if self.issues >= 100 and self.discordant >= 20 else LEAST
-        self.hits.setdefault((what, promise or usual), []).append(bool(hit))
-
-    def rows(self) -> Iterator[Row]:
-        for (what, promise), hits in self.hits.items():
-            share = float(np.mean(hits))
-            error = 100 * (share * (1 - share) / len(hits)) ** 0.5
-            yield Row(self.section, self.scenario, what, self.issues, round(self.discordant, 1), 100 * share, error, promise, len(hits))
 
 
 @lru_cache(maxsize=200_000)
@@ -233,6 +186,24 @@ def streams(replications: int, seed: int) -> Iterator[Row]:
                 if truth == 0 or (not world.gain and not world.interaction and not world.arm):
                     tally.add("Cochran t, level", found.test.p is not None and found.test.p < 0.05, LEVEL)
             yield from tally.rows()
+    yield from waves(replications, seed)
+
+
+def waves(replications: int, seed: int) -> Iterator[Row]:
+    """Section streams: each wave of attempts, with memory or without, is 1 point better or worse, which no interval here knows of."""
+    world = World(shock=1)
+    random = np.random.default_rng([seed, 11])
+    base, memory = (part[0] for part in world.logits(1, np.random.default_rng(11)))
+    outcomes, _, _ = online(world, memory, 6_000, random)
+    other, _, _ = online(world, base, 6_000, random)
+    truth = float(np.mean(outcomes) - np.mean(other))
+    for count, reruns in ((3, 1), (3, 3)):
+        tally = Tally("streams", f"waves of 1 point in the baseline too; {count} + {reruns}", world)
+        for _ in range(replications):
+            first = runs(outcomes[random.integers(0, len(outcomes), count)].T.astype(float))
+            second = runs(other[random.integers(0, len(other), reruns)].T.astype(float))
+            tally.add("Cochran t, with waves in the baseline", covers(over_streams(first, second).effect, truth), NONE)
+        yield from tally.rows()
 
 
 def rates(replications: int, seed: int) -> Iterator[Row]:
@@ -301,7 +272,7 @@ def noise_floor(replications: int, seed: int) -> Iterator[Row]:
             first = runs((random.random((world.issues, count)) < expit(memory)[:, None]).astype(float))
             second = runs((random.random((world.issues, count)) < expit(base)[:, None]).astype(float))
             tally.add("rerun discordance, like", covers(rerun_discordance(second), floor))
-            tally.add("excess, t, like", covers(noise(first, second).excess, excess))
+            tally.add("excess, score, like", covers(noise(first, second).excess, excess))
         yield from tally.rows()
 
 
@@ -338,7 +309,7 @@ def others(replications: int, seed: int) -> Iterator[Row]:
         for _ in range(replications):
             q = expit(world.logits(1, random)[0][0])
             found = pass_at_k(runs((random.random((world.issues, count)) < q[:, None]).astype(float)), k)
-            tally.add("t, like", covers(found.estimate, truth))
+            tally.add("Wilson, like", covers(found.estimate, truth))
         yield from tally.rows()
     world = World(gain=0.15, shock=1)
     random = np.random.default_rng([seed, 9])
@@ -378,29 +349,16 @@ def others(replications: int, seed: int) -> Iterator[Row]:
 mcnemar_midp_cached = lru_cache(maxsize=100_000)(mcnemar_midp)
 
 SECTIONS: dict[str, tuple[Callable[[int, int], Iterator[Row]], int]] = {
-    "one bank": (one_bank, 8_000),
-    "several runs": (several_runs, 1_200),
-    "streams": (streams, 1_000),
+    "one bank": (one_bank, 6_000),
+    "several runs": (several_runs, 1_000),
+    "streams": (streams, 700),
     "rate": (rates, 4_000),
-    "calls": (steps, 1_000),
+    "calls": (steps, 800),
     "noise": (noise_floor, 1_500),
     "missing": (missing, 2_000),
     "others": (others, 2_000),
 }
 """Each with its full number of replications."""
-
-
-def table(rows: list[Row]) -> str:
-    """Markdown, one part for each section."""
-    lines: list[str] = []
-    for section in dict.fromkeys(row.section for row in rows):
-        lines += ["", f"### {section}", "", "| scenario | issues | discordant | what | measured | error | promised | kept |"]
-        lines.append("| --- | ---: | ---: | --- | ---: | ---: | --- | --- |")
-        for row in (row for row in rows if row.section == section):
-            kept = "**no**" if row.kept == "no" else row.kept
-            where = f"| {row.scenario} | {row.issues} | {row.discordant:.0f} | {row.what} "
-            lines.append(f"{where}| {row.figure:.1f} % | {row.error:.1f} | {row.promise} | {kept} |")
-    return "\n".join(lines[1:])
 
 
 def run(arguments: list[str]) -> int:
@@ -422,6 +380,8 @@ def run(arguments: list[str]) -> int:
     if options.json:
         print(json.dumps({"seed": options.seed, "rows": [{**asdict(row), "kept": row.kept} for row in rows]}, indent=2))
     else:
+        print(summary(rows))
+        print()
         print(table(rows))
     return 0
 

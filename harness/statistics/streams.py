@@ -110,6 +110,7 @@ def _baseline_variance(memory: Counts, baseline: Counts, issues: list[str]) -> t
 
 def no_effect_on_any_issue(first: Outcomes, second: Outcomes) -> Test:
     """Mid-p test of "memory changes the chance of no issue", the one that a single stream supports. Unit: the attempt, within issues.
+    Outcomes are those of single runs, 0 or 1 each.
 
     If memory does nothing, which of an issue's runs had it is arbitrary: the number of resolved runs in the first arm is hypergeometric given how many of
     the issue's runs were resolved, and the sum over issues has the convolution of these (the exact conditional test of Mantel and Haenszel, JNCI 22:719,
