@@ -79,6 +79,7 @@ class Meter:
         self._began = clock()
         self._lock = threading.Lock()
         self._spent = Usage()
+        self._dollars = 0.0  # of the calls whose cost is known
 
     @property
     def spent(self) -> Usage:
@@ -102,7 +103,7 @@ class Meter:
             return "seconds"
         if limits.tokens is not None and spent.input_tokens + spent.output_tokens >= limits.tokens:
             return "tokens"
-        if limits.cost is not None and (spent.cost or 0.0) >= limits.cost:
+        if limits.cost is not None and self._dollars >= limits.cost:
             return "cost"
         return None
 
@@ -115,4 +116,5 @@ class Meter:
         """Call it after each model call, with what it used."""
         with self._lock:
             self._spent = self._spent + usage
+            self._dollars += usage.cost or 0.0
         self._record(usage)

@@ -266,6 +266,25 @@ def test_a_file_of_100_mb_is_read_and_its_texts_are_bounded(tmp_path: Path) -> N
     assert re.search(r"\n\[99000\d{3} characters left out on reading\]\n", output) and len(output) < 1_001_000
 
 
+def swe_agent(**info: Any) -> dict[str, Any]:
+    steps = [{"thought": "look", "action": "ls", "observation": "a.py"}]
+    return {"trajectory": steps, "history": [], "info": {"exit_status": "submitted", **info}, "environment": "swe_main"}
+
+
+@pytest.mark.parametrize("form", [mini1, swe_agent])
+def test_a_large_patch_is_read_whole_for_cut_it_is_no_patch(form: Any) -> None:
+    patch = "diff --git a/x b/x\n" + "+line\n" * 400_000
+    assert load_trajectory(form(submission=patch)).patch == patch
+
+
+@pytest.mark.parametrize("form", [mini1, swe_agent])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, "many", None, [1], {}, True])
+def test_no_number_in_a_file_can_spoil_the_counts(form: Any, value: Any) -> None:
+    stats = {"api_calls": value, "instance_cost": value, "tokens_sent": value, "tokens_received": value}
+    found = load_trajectory(form(submission="", model_stats=stats))
+    assert found.calls >= 0 and all(n is None or (n == n and abs(n) < 2**53) for n in (found.cost, found.input_tokens, found.output_tokens))
+
+
 def test_a_byte_order_mark_is_read_over(tmp_path: Path) -> None:
     path = tmp_path / "x.traj.json"
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(mini1((BLOCK, "x"))).encode())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from swe_memory.records import Action, Step, Trajectory
-from swe_memory.trajectories.reading import plain_text
+from swe_memory.trajectories.reading import MAX_TEXT_CHARS, number, plain_text
 
 Message = Mapping[str, Any]
 
@@ -55,7 +55,7 @@ def read_messages(messages: Sequence[object], info: Mapping[str, Any], name: str
     usage = [_usage(message) for message in messages if isinstance(message, Mapping)]
     stats = _mapping(info.get("model_stats"))
     config = _mapping(info.get("config"))
-    costs = [c for m in messages if isinstance(m, Mapping) and (c := _number(_mapping(m.get("extra")).get("cost"))) is not None]
+    costs = [c for m in messages if isinstance(m, Mapping) and (c := number(_mapping(m.get("extra")).get("cost"))) is not None]
     version = plain_text(info.get("mini_version"))
     return Trajectory(
         steps=steps,
@@ -66,7 +66,7 @@ def read_messages(messages: Sequence[object], info: Mapping[str, Any], name: str
         model=plain_text(_mapping(config.get("model")).get("model_name")),
         agent=f"mini-swe-agent {version}".strip() if version or config else "",
         reported_calls=_integer(stats.get("api_calls")),
-        cost=_number(stats.get("instance_cost")) if "instance_cost" in stats else (sum(costs) if costs else None),
+        cost=number(stats.get("instance_cost")) if "instance_cost" in stats else (sum(costs) if costs else None),
         input_tokens=sum(u[0] for u in usage if u) if any(usage) else None,
         output_tokens=sum(u[1] for u in usage if u) if any(usage) else None,
     )
@@ -306,13 +306,13 @@ def _patch(info: Mapping[str, Any], exit_extra: Mapping[str, Any], exit_status: 
         value = source["submission"]
         if value is None:
             return "" if exit_status else None
-        text = plain_text(value)
+        text = plain_text(value, whole=True)
         # Before 2.0 the text of whatever ended the run (a limit, a time-out) was kept under this name too.
         return text if exit_status in ("", "Submitted") or _is_diff(text) else ""
     if steps and steps[-1].actions:
         final = steps[-1].actions[-1]
         if (_SUBMITTED in final.command or _OLD_SUBMITTED in final.command) and _is_diff(final.output):
-            return final.output
+            return final.output if len(final.output) <= MAX_TEXT_CHARS else None  # cut in the middle, it is no patch
     return None
 
 
@@ -342,7 +342,3 @@ def _list(value: object) -> Sequence[Any]:
 
 def _integer(value: object) -> int | None:
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53 else None
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53 else None

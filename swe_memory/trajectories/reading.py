@@ -20,10 +20,16 @@ MAX_TEXT_CHARS = 1_000_000
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 
 
-def plain_text(value: object) -> str:
+def number(value: object) -> float | None:
+    """A finite number that a float holds exactly enough to add up; None for anything else."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53 else None
+
+
+def plain_text(value: object, *, whole: bool = False) -> str:
     """Any JSON value as text that can be written anywhere: no NUL, no lone surrogate, at most ``MAX_TEXT_CHARS`` characters.
 
-    A list of content parts gives its text parts, one a line; None gives "".
+    A list of content parts gives its text parts, one a line; None gives "". ``whole``: of any length, for a patch, which with a piece cut out of it is no
+    patch any more (the file's own size bounds it).
     """
     if value is None:
         return ""
@@ -32,7 +38,7 @@ def plain_text(value: object) -> str:
     elif not isinstance(value, str):
         value = json.dumps(value, ensure_ascii=False, sort_keys=True) if isinstance(value, Mapping) else str(value)
     assert isinstance(value, str)
-    if len(value) > MAX_TEXT_CHARS:
+    if len(value) > MAX_TEXT_CHARS and not whole:
         half = MAX_TEXT_CHARS // 2
         value = f"{value[:half]}\n[{len(value) - 2 * half} characters left out on reading]\n{value[-half:]}"
     return _UNWRITABLE.sub("\ufffd", value) if _UNWRITABLE.search(value) else value

@@ -7,7 +7,7 @@ from typing import Any
 
 from swe_memory.records import Action, Step, Trajectory
 from swe_memory.trajectories.messages import first_user_text
-from swe_memory.trajectories.reading import plain_text
+from swe_memory.trajectories.reading import number, plain_text
 
 
 def read_swe_agent(data: Mapping[str, Any]) -> Trajectory:
@@ -33,8 +33,8 @@ def read_swe_agent(data: Mapping[str, Any]) -> Trajectory:
     info = _mapping(data.get("info"))
     stats = _mapping(info.get("model_stats"))
     exit_status = plain_text(info.get("exit_status"))
-    patch = plain_text(info["submission"]) if "submission" in info and (exit_status or info["submission"] is not None) else None
-    sent, received = stats.get("tokens_sent"), stats.get("tokens_received")
+    patch = plain_text(info["submission"], whole=True) if "submission" in info and (exit_status or info["submission"] is not None) else None
+    sent, received, calls = number(stats.get("tokens_sent")), number(stats.get("tokens_received")), number(stats.get("api_calls"))
     known = bool(sent or received)  # replays and human runs count none
     return Trajectory(
         steps=tuple(steps),
@@ -43,10 +43,10 @@ def read_swe_agent(data: Mapping[str, Any]) -> Trajectory:
         task=task_of(data),
         format="swe-agent",
         agent=f"swe-agent {plain_text(info.get('swe_agent_version'))}".strip(),
-        reported_calls=stats["api_calls"] if isinstance(stats.get("api_calls"), int) else None,
-        cost=float(stats["instance_cost"]) if isinstance(stats.get("instance_cost"), int | float) and known else None,
-        input_tokens=int(sent) if known and isinstance(sent, int | float) else None,
-        output_tokens=int(received) if known and isinstance(received, int | float) else None,
+        reported_calls=None if calls is None else int(calls),
+        cost=number(stats.get("instance_cost")) if known else None,
+        input_tokens=int(sent) if known and sent is not None else None,
+        output_tokens=int(received) if known and received is not None else None,
     )
 
 
