@@ -1,28 +1,36 @@
-"""Datasets in SWE-bench's row format: the bundled bench, and local JSON or JSONL files."""
+"""Datasets in SWE-bench's row format: the hub's, the bundled bench, and local JSON, JSONL or Parquet files (docs/dataset.md)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.instances import Instance, instance_from_row, names_of_tests
+from harness.dataset_files import SUFFIXES, Row, file_of_split, read_rows
+from harness.dataset_hub import DEFAULT_SPLIT, OFFICIAL, fetch, hub_name
+from harness.instances import Instance, instance_from_row, names_of_tests, row_name
 from swe_memory.errors import UsageError
 
 MINIBENCH = "minibench"
-_LATER = {"verified", "lite", "full", "swe-bench", "swe-bench_verified", "swe-bench_lite", "multimodal"}
+_TOLD = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Instances in the order of their source. ``hash`` (64 hex digits) is over the rows' content, whatever their order and the file's layout."""
+    """Instances in the order of their source.
+
+    ``hash`` (64 hex digits) is over the rows' content, whatever their order and the file's layout. ``revision`` is the commit (40 hex digits) of a dataset
+    of the hub, and then ``load_dataset(name, revision=revision, split=split)`` gives it again; "" for everything else. ``split`` is "" where there are none.
+    """
 
     name: str
     hash: str
     instances: tuple[Instance, ...]
+    revision: str = ""
+    split: str = ""
 
     def __len__(self) -> int:
         return len(self.instances)
@@ -36,28 +44,83 @@ class Dataset:
         raise UsageError(f"{self.name} has no instance {instance_id!r}", f"It has {len(self)} instances, such as {some}.")
 
 
-def load_dataset(name_or_path: str | Path, *, repositories: Path | None = None, cache: Path | None = None) -> Dataset:
-    """Load ``minibench`` or a local ``.json`` (a list of rows) or ``.jsonl`` file in the official row format of swebench 5.
+def load_dataset(
+    name_or_path: str | Path, *, revision: str = "", split: str = "", repositories: Path | None = None, cache: Path | None = None
+) -> Dataset:
+    """Load a dataset whose rows are in the official format of swebench 5.
 
+    ``name_or_path`` is ``minibench``; a ``.json`` (a list of rows), ``.jsonl`` or ``.parquet`` file; a folder with a file for each split
+    (SPLIT.parquet, .jsonl, .json); ``verified``, ``lite`` or ``full``; or ``owner/name`` of any dataset of the Hugging Face hub. A file or folder here
+    comes before a dataset of the hub. ``revision`` (a commit, tag or branch) is for the hub alone, ``split`` ("" is ``test``) for the hub and folders.
     ``repositories`` is a folder with a clone of each repository as OWNER__NAME or OWNER/NAME (``.git`` may follow); ``cache`` is where the bundled
-    repositories are built (default: the user's cache folder). Raises :class:`UsageError` where the dataset is unknown, empty, has a duplicate id,
-    or a row that cannot be graded.
+    repositories are built (default: the user's cache folder).
+
+    Raises :class:`UsageError` where the dataset is unknown, empty, has a duplicate id, or rows that cannot be graded (all are looked at before it is raised);
+    SweMemoryError where the hub cannot be reached (see :func:`harness.dataset_hub.fetch`, also for work without a network).
     """
-    name = str(name_or_path)
+    name, path = str(name_or_path), Path(name_or_path)
     if name == MINIBENCH:
+        _refuse(name, "is bundled", revision=revision, split=split)
         from harness import minibench
 
         return make_dataset(MINIBENCH, minibench.load(cache))
-    path = Path(name_or_path)
-    if path.suffix not in (".json", ".jsonl"):
-        if name.lower().split("/")[-1] in _LATER:
-            raise UsageError(
-                f"dataset {name!r} is not available in this version",
-                f"Use {MINIBENCH!r}, or a local .json or .jsonl file in its row format.",
-            )
-        raise UsageError(f"unknown dataset {name!r}", f"Use {MINIBENCH!r}, or a .json or .jsonl file in SWE-bench's row format.")
-    rows = _read(path)
-    return make_dataset(path.name, [instance_from_row(row, where=where, repositories=repositories) for where, row in rows])
+    if path.suffix.lower() in SUFFIXES and not path.is_dir():
+        _refuse(name, "is a file", revision=revision, split=split)
+        return make_dataset(path.name, _instances(path.name, read_rows(path), repositories))
+    if path.is_dir():
+        _refuse(name, "is a folder here", revision=revision)
+        file = file_of_split(path, split or DEFAULT_SPLIT)
+        loaded = make_dataset(f"{path.resolve().name}/{file.name}", _instances(file.name, read_rows(file), repositories))
+        return replace(loaded, split=file.stem)
+    repo = hub_name(name)
+    if repo is None:
+        raise UsageError(
+            f"unknown dataset {name!r}",
+            f"Use {MINIBENCH}, {', '.join(OFFICIAL)}, OWNER/NAME of a dataset of the Hugging Face hub, or a {', '.join(SUFFIXES)} file in its row format.",
+        )
+    found = fetch(repo, revision=revision, split=split)
+    label = f"{repo} at {found.revision[:12]}, split {found.split},"
+    rows = [(f"{label} row {number}", row) for number, row in enumerate(found.rows, 1)]
+    return replace(make_dataset(repo, _instances(label, rows, repositories)), revision=found.revision, split=found.split)
+
+
+def _refuse(name: str, why: str, **given: str) -> None:
+    for option in (option for option, value in given.items() if value):
+        raise UsageError(f"--{option} does not go with --dataset {name}, which {why}", f"Leave out --{option}.")
+
+
+def _instances(name: str, rows: Sequence[tuple[str, Row | UsageError]], repositories: Path | None) -> list[Instance]:
+    """Each row as an instance. Raises one UsageError that names the first bad rows and counts the others."""
+    found: list[Instance] = []
+    broken: list[tuple[str, UsageError]] = []
+    for where, row in rows:
+        if isinstance(row, UsageError):
+            broken.append((where, row))
+            continue
+        try:
+            found.append(instance_from_row(row, where=where, repositories=repositories))
+        except UsageError as error:
+            broken.append((row_name(row, where), error))
+    if len(broken) == 1:
+        raise broken[0][1]
+    if broken:
+        raise _bad_rows(name, broken, len(rows))
+    return found
+
+
+def _bad_rows(name: str, broken: Sequence[tuple[str, UsageError]], total: int) -> UsageError:
+    """Rows with the same fault share a line: of 500 classic rows nobody wants to read it 500 times."""
+    faults: dict[str, list[str]] = {}
+    for row, error in broken[:_TOLD]:
+        faults.setdefault(error.what.removeprefix(f"{row}: "), []).append(row.removeprefix(f"{name} "))
+    lines = [f"{', '.join(rows)}: {fault}" for fault, rows in faults.items()]
+    if more := len(broken) - _TOLD:
+        lines += [f"and {more} more"] if more > 0 else []
+    hints = list(dict.fromkeys(error.hint for _, error in broken))
+    return UsageError(
+        "\n    ".join([f"{name} has {len(broken)} rows of {total} that cannot be used:", *lines]),
+        hints[0] if len(hints) == 1 else "Repair them, or leave them out; docs/dataset.md says what goes into each column.",
+    )
 
 
 def make_dataset(name: str, instances: Iterable[Instance]) -> Dataset:
@@ -83,34 +146,3 @@ def rows_hash(rows: Iterable[Mapping[str, Any]]) -> str:
     for row in canonical:
         digest.update(json.dumps(row, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str).encode() + b"\n")
     return digest.hexdigest()
-
-
-def _read(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
-    """(where, row) of each row of a .json or .jsonl file."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"cannot read dataset {path}: {error.strerror}", "Check the path.") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"dataset {path} is not UTF-8 text", "Save it as UTF-8.") from error
-    found: list[tuple[str, Any]] = []
-    if path.suffix == ".jsonl":
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                found.append((f"{path.name} line {number}", _parse(line, f"{path} line {number}")))
-    else:
-        rows = _parse(text, str(path)) if text.strip() else []
-        if not isinstance(rows, list):
-            raise UsageError(f"dataset {path} is not a list of rows", "Write a JSON list, or one row a line in a .jsonl file.")
-        found = [(f"{path.name} row {number}", row) for number, row in enumerate(rows, 1)]
-    for where, row in found:
-        if not isinstance(row, dict):
-            raise UsageError(f"{where} is not a JSON object", "Write one row as {...}.")
-    return found
-
-
-def _parse(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where} is not valid JSON: {error}", "Repair it, or write it again.") from error

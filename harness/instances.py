@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ _EVAL_TYPES = ("pass_and_fail", "fail_only")
 class Grading:
     """What only the grader may read: the reference fix, the hidden tests and how they are run.
 
-    ``row`` is the complete official row, for handing to swebench. ``fail_to_pass`` must fail before the fix and pass after it, ``pass_to_pass``
-    must go on passing.
+    ``row`` is the complete official row as plain values (:func:`plain_row`), for handing to swebench. ``fail_to_pass`` must fail before the fix and
+    pass after it, ``pass_to_pass`` must go on passing.
     """
 
     patch: str
@@ -59,8 +60,12 @@ class Instance:
 def instance_from_row(
     row: Mapping[str, Any], *, where: str = "row", repositories: Path | None = None, repository: Path | None = None
 ) -> Instance:
-    """Split one official row into what the agent may see and what only the grader may. ``where`` names the row in messages."""
-    identity = f"{where} ({row['instance_id']})" if isinstance(row.get("instance_id"), str) else where
+    """Split one official row into what the agent may see and what only the grader may. ``where`` names the row in messages.
+
+    Raises UsageError, which begins with :func:`row_name`, where the row cannot be graded.
+    """
+    identity = row_name(row, where)
+    row = plain_row(row)
     _check(row, identity)
     grading = Grading(
         patch=row["patch"],
@@ -71,7 +76,7 @@ def instance_from_row(
         eval_script=row["eval_script"],
         log_parser=row["log_parser"],
         eval_type=row["eval_type"],
-        row=dict(row),
+        row=row,
     )
     if not grading.fail_to_pass:
         raise UsageError(f"{identity}: FAIL_TO_PASS is empty, so nothing could show that the issue is resolved", "Name at least one test.")
@@ -88,18 +93,44 @@ def instance_from_row(
     )
 
 
+def row_name(row: Mapping[str, Any], where: str) -> str:
+    """How messages name a row: where it is, and its id where it has one."""
+    return f"{where} ({row['instance_id']})" if isinstance(row.get("instance_id"), str) else where
+
+
+def plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row without its empty columns (null, NaN), and as JSON has it, so that a row is the same from JSON and from Parquet.
+
+    Times become ISO 8601 text (one without a zone is in UTC, as everywhere in the format).
+    """
+    return {name: _plain(value) for name, value in row.items() if value is not None and value == value}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z") if value.tzinfo else f"{value.isoformat()}Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
 def _check(row: Mapping[str, Any], identity: str) -> None:
     missing = [column for column in _CLASSIC if column not in row]
     newer = [column for column in _SINCE_5 if column not in row]
     if missing:
         raise UsageError(
-            f"{identity}: no column {', '.join(missing + newer)}",
-            "Give each row the columns of SWE-bench's format; see the dataset's page.",
+            f"{identity}: nothing in column {', '.join(missing + newer)}",
+            "Give each row the columns of SWE-bench's format; docs/dataset.md says what each means.",
         )
     if newer:
         raise UsageError(
-            f"{identity}: no column {', '.join(newer)}: this is a row of SWE-bench before version 5",
-            "Take the rows from a current revision of SWE-bench/SWE-bench_Verified (swebench 5), which says in each row how it is graded.",
+            f"{identity}: nothing in column {', '.join(newer)}: this is a row of SWE-bench before version 5",
+            "Take the current main revision of SWE-bench/SWE-bench_Verified, SWE-bench_Lite or SWE-bench, whose rows say how they are graded: "
+            "--dataset verified without --revision. For rows of your own, docs/dataset.md says what goes into these columns.",
         )
     for column in (*_CLASSIC[:7], *_SINCE_5):
         if not isinstance(row[column], str):
@@ -118,9 +149,9 @@ def names_of_tests(value: Any, identity: str, column: str) -> tuple[str, ...]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"{identity}: {column} is not a JSON list", 'Write it as ["test one", "test two"].') from error
-    if not isinstance(value, Sequence) or not all(isinstance(name, str) for name in value):
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not all(isinstance(name, str) for name in value):
         raise UsageError(f"{identity}: {column} is not a list of test names", 'Write it as ["test one", "test two"].')
     return tuple(value)
 
