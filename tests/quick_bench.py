@@ -1,0 +1,169 @@
+"""A dataset whose hidden tests take no time, and an agent that plays a part: for tests that run an experiment many times.
+
+Each issue asks for one word in one file. Its hidden test is one ``grep`` that prints what pytest would; attempts are scripted, look like real ones to what
+judges and distils them, and are the same from run to run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.agents import Assignment
+from harness.environments import Environment
+from harness.events import read_events
+from swe_memory.bank import MemoryBank
+from swe_memory.records import Action, Step, Trajectory, Usage
+from tests.small_bench import git
+
+PARTS = ("ledger", "basket", "parcel", "ticket", "voucher", "coupon", "invoice", "receipt")
+
+
+def issue_id(number: int) -> str:
+    """Of issue ``number``, from 0: two repositories in turn."""
+    return f"acme__{'left' if number % 2 == 0 else 'right'}-{number + 1}"
+
+
+def write_quick_bench(folder: Path, issues: int = 4) -> tuple[Path, Path]:
+    """(dataset file, folder of repositories) with so many issues, of two repositories in turn, at most 8."""
+    bases = {}
+    for name in ("left", "right"):
+        repository = folder / "repositories" / f"acme__{name}"
+        (repository / "shop").mkdir(parents=True)
+        for part in PARTS:
+            (repository / "shop" / f"{part}.py").write_text(f"def total_{part}(goods):\n    return 'wrong'\n", encoding="utf-8")
+        git(repository, "init", "-q", "-b", "main")
+        git(repository, "add", "-A")
+        git(repository, "commit", "-q", "-m", "Start")
+        bases[name] = git(repository, "rev-parse", "HEAD").strip()
+    rows = [_row(number, bases) for number in range(issues)]
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path, folder / "repositories"
+
+
+def _row(number: int, bases: Mapping[str, str]) -> dict[str, Any]:
+    name, part = ("left", "right")[number % 2], PARTS[number]
+    hidden = f"tests/test_{part}.py::test_total"
+    said = "grep -q right shop/{0}.py && echo 'PASSED {1}' || echo 'FAILED {1} - wrong'".format(part, hidden)
+    script = f"#!/bin/bash\nset -uxo pipefail\n: '>>>>> Start Test Output'\n{said}\n: '>>>>> End Test Output'\n"
+    return {
+        "repo": f"acme/{name}",
+        "instance_id": issue_id(number),
+        "base_commit": bases[name],
+        "patch": fix(part),
+        "test_patch": "diff --git a/tests/x.py b/tests/x.py\n",
+        "problem_statement": f"The total of a {part} is wrong\n\nAsked for the total of goods in a {part}, total_{part} answers with another word.\n",
+        "hints_text": "",
+        "created_at": f"2024-01-{number + 1:02}T00:00:00Z",
+        "version": "1.0",
+        "FAIL_TO_PASS": json.dumps([hidden]),
+        "PASS_TO_PASS": "[]",
+        "image": "none",
+        "eval_script": script,
+        "log_parser": "parse_log_pytest",
+        "eval_type": "pass_and_fail",
+    }
+
+
+def fix(part: str) -> str:
+    """The patch that resolves the issue about ``part``."""
+    path = f"shop/{part}.py"
+    change = f"@@ -1,2 +1,2 @@\n def total_{part}(goods):\n-    return 'wrong'\n+    return 'right'\n"
+    return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n{change}"
+
+
+class Scripted:
+    """Plays an attempt: looks, changes the file, and says what each call used. At the issues in ``gives_up`` (numbers from 0) it hands in nothing.
+
+    ``collected``: the change is left in the working copy to be collected, else it is handed in as a patch. ``before`` is called before it begins.
+    """
+
+    name = "repair"
+    users_environment = False
+
+    def __init__(
+        self,
+        *,
+        gives_up: Callable[[int], bool] = lambda number: number % 3 == 2,
+        collected: bool = True,
+        usage: Usage = Usage(1, 100, 10, 0.25),
+        before: Callable[[Assignment, Environment], None] = lambda work, environment: None,
+    ) -> None:
+        self._gives_up, self._collected, self._usage, self._before = gives_up, collected, usage, before
+
+    def run(self, work: Assignment, environment: Environment) -> Trajectory:
+        number = int(work.issue.id.rpartition("-")[2]) - 1
+        part = PARTS[number]
+        self._before(work, environment)
+        steps = []
+        for thought, command, output, code in _script(part, gives_up=self._gives_up(number)):
+            work.meter.check()
+            work.meter.add(self._usage)
+            if self._collected and command.startswith("sed"):
+                environment.execute(command)
+            steps.append(Step(thought, (Action(command, output, code),)))
+        patch = None if self._collected else "" if self._gives_up(number) else fix(part)
+        cost = None if self._usage.cost is None else self._usage.cost * len(steps)
+        return Trajectory(
+            tuple(steps), "Submitted", patch, work.issue.id, work.issue.text, agent=self.name, reported_calls=len(steps), cost=cost
+        )
+
+
+def _script(part: str, *, gives_up: bool) -> list[tuple[str, str, str, int]]:
+    """(thought, command, output, return code) of each step."""
+    see = f"cat <<'EOF' > see.py\nfrom shop.{part} import total_{part}\nassert total_{part}([]) == 'right'\nEOF"
+    trace = f"Traceback (most recent call last):\n  File 'see.py', line 2\nAssertionError: total_{part} says wrong\n"
+    steps = [("I'll write a script to see it.", see, "", 0), ("Run it.", "python see.py", trace, 1)]
+    if gives_up:
+        return [*steps, ("I cannot find out why.", f"cat shop/{part}.py", "def total\n", 0)]
+    why = f"The issue is that `total_{part}` returns the wrong word, because nobody asked for another."
+    return [
+        *steps,
+        (why, f"sed -i s/wrong/right/ shop/{part}.py", "", 0),
+        ("Run the script again.", "python see.py", "", 0),
+        ("Now the tests.", f"python -m pytest tests/test_{part}.py", "3 passed in 0.1s\n", 0),
+    ]
+
+
+# -- what a run came to ----------------------------------------------------------------------------------------------------------------------
+
+ONCE = ("finished", "graded", "learned", "frozen")
+"""Events that come once for each attempt or bank, however often the run was killed."""
+_TIMES = ("at", "t", "seconds")
+
+
+def facts(out: Path) -> dict[str, Any]:
+    """Everything of a finished run that must depend on neither kills, times nor workers."""
+    found: dict[str, Any] = {}
+    for path in sorted(out.rglob("*")):
+        name = str(path.relative_to(out))
+        if path.name in ("preds.json", "experiment.json", "report.json", "patch.diff") or path.name.endswith(".traj.json"):
+            found[name] = path.read_bytes()
+        elif path.parent.name == "recalls":
+            found[name] = path.read_bytes()
+        elif path.name == "bank.lance":
+            found[name] = bank_facts(path)
+    results = json.loads((out / "results.json").read_text())
+    found["results"] = {key: value for key, value in results.items() if key not in ("run", "seconds", "usage", "sentences")}
+    events = [{key: value for key, value in event.items() if key not in _TIMES} for event in read_events(out / "events.jsonl")[0]]
+    lines = [(event["event"], json.dumps(event, sort_keys=True)) for event in events]
+    found["events"] = Counter(line for kind, line in lines if kind in ONCE)
+    # An attempt that was killed is started again, and what it used is used.
+    found["started"] = {line for kind, line in lines if kind == "started"}
+    found["usage"] = {line for kind, line in lines if kind == "usage"}
+    return found
+
+
+def bank_facts(path: Path) -> dict[str, Any]:
+    """All that a bank says, times and random names aside."""
+    with MemoryBank.open(path, create=False, read_only=True) as bank:
+        return {
+            "version": bank.version,
+            "experiences": [repr(experience) for experience in bank.experiences()],
+            "items": [repr(item) for item in bank.items()],
+            "uses": [repr(use) for use in bank.uses()],
+        }
