@@ -106,7 +106,7 @@ EVENT_FIELDS: Mapping[str, Mapping[str, tuple[str, Check]]] = {
         "calls": _COUNT,
         "input": _COUNT,
         "output": _COUNT,
-        "cost": ("a number or null", or_none(is_number)),
+        "cost": ("an amount or null", or_none(lambda value: is_number(value) and value >= 0)),
     },
     "session": {},
     "failed": {"reason": _TEXT},
