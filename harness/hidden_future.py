@@ -1,8 +1,9 @@
 """The repository in a container, as of the base commit and nothing later: whatever git, or a look into .git, could tell of later times is gone.
 
 Images have shown agents the fix: in commits after the base, tags, branches, reflogs, a stash or unreachable objects (SWE-bench issue 465,
-mini-swe-agent issue 787). So the .git folder is not cleaned but replaced, by one that is built from what the base commit reaches (the shell script
-beside this file; :func:`harness.workdir.prepare_workdir` does the same on this machine). The files beside .git stay as the image has them, with what was built.
+mini-swe-agent issue 787). So the .git folder is not cleaned but replaced, by one that is built from what the base commit reaches (a shell
+script in ``harness/shell``; :func:`harness.workdir.prepare_workdir` does the same on this machine). The files beside .git stay as the image has them,
+those included that were built.
 
 The official images have a commit of their builder's on top of the base, which holds what the environment's setup changed. It is made anew, without its
 author, date and message. Any other commit is not accepted as the one that is checked out: then the files themselves would tell of later times.
@@ -79,8 +80,7 @@ def hide_future(container: Container, base_commit: str, *, root: str = "/testbed
     if not _COMMIT.fullmatch(base_commit):
         raise UsageError(f"{base_commit!r} is not a full commit hash", "Write all 40 hex digits.")
     began = time.monotonic()
-    script = resources.files("harness").joinpath("hidden_future.sh").read_text(encoding="utf-8")
-    done = container.run(script, root, base_commit, " ".join(builders), seconds=_SECONDS)
+    done = container.run(shell_script("hide_future"), root, base_commit, " ".join(builders), seconds=_SECONDS)
     found: dict[str, list[str]] = {}
     for record in done.output.split(b"\0"):
         name, _, value = record.decode("utf-8", errors="replace").partition(" ")
@@ -106,6 +106,12 @@ def hide_future(container: Container, base_commit: str, *, root: str = "/testbed
         setup=tuple(found.get("setup", ())),
         seconds=time.monotonic() - began,
     )
+
+
+def shell_script(name: str) -> str:
+    """One of the scripts in ``harness/shell``, with what they share before it."""
+    folder = resources.files("harness") / "shell"
+    return "\n".join((folder / f"{part}.sh").read_text(encoding="utf-8") for part in ("git", name))
 
 
 def _check(found: Mapping[str, Sequence[str]], root: str) -> None:

@@ -41,6 +41,7 @@ main "$@" 2>/dev/null
 echo "$a$b $?"
 """
 _BLOCK = 65_536
+_CODE = 8  # bytes of a code and its newline, at most
 _HEADER = 8  # bytes before each block of a stream: which stream, and how long
 
 
@@ -172,7 +173,7 @@ class Container:
                         f"a command of the harness took more than {seconds:.0f} s in container {self.name}", "See what the machine does."
                     )
                 output += block
-                at = output.find(mark, max(0, len(output) - len(block) - len(mark)))
+                at = output.find(mark, max(0, len(output) - len(block) - len(mark) - _CODE))
                 if at >= 0 and output.endswith(b"\n"):
                     return Finished(bytes(output[:at]), int(output[at + len(mark) :]))
                 if len(output) > limit:

@@ -1,23 +1,9 @@
-# Replaces the .git of the repository at ROOT by one that holds what BASE reaches and nothing else. Runs as root in a container.
+# Replaces the .git of the repository at ROOT by one that holds what BASE reaches and nothing else. Runs as root in a container, after git.sh.
 #
 # Arguments: ROOT, BASE (a full commit hash), the committer addresses by which commits of image builders are known (words in one argument).
-# Prints records "NAME VALUE", each ended by a NUL byte; a failure is a record "error KIND WHAT" and code 1. Standard error is nobody's.
 #
-# Left in /.swe-memory, for taking the patch: objects/ (hard links to the new pack) and start.git/ (a repository whose tree `start` is the folder as the image
-# has it, with what git did not know and did not ignore).
-
-for name in ${!GIT_@}; do unset "$name"; done
-export HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent LC_ALL=C TZ=UTC
-export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_SYSTEM=/dev/null GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0
-export GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/nonexistent GIT_NO_LAZY_FETCH=1 GIT_OPTIONAL_LOCKS=0
-STORE=/.swe-memory
-
-say() { printf '%s %s\0' "$1" "$2"; }
-fail() { say error "$1 $2"; exit_code=1; return 1; }
-g() {
-    git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.attributesFile=/dev/null -c core.excludesFile=/dev/null -c core.untrackedCache=false \
-        -c core.commitGraph=false -c core.safecrlf=false -c gc.auto=0 -c maintenance.auto=false -c protocol.ext.allow=never "$@"
-}
+# Left in /.swe-memory, for taking the patch: objects/ (hard links to the new pack), start.git/ (a repository whose tree `start` is the folder as the image has
+# it, with what git did not know and did not ignore) and `ignored` (the names of what it did ignore).
 
 # folder -> its repository folder (dir) and the one that it shares with others (common); false where there is none
 find_repository() {
@@ -154,7 +140,7 @@ remove_copies() {
 
 # The folder as the image has it, as a tree of its own: what a patch is the difference to. Bytes stay bytes, whatever attributes say.
 remember_start() {
-    local start=$STORE/start.git
+    local start=$START
     mkdir -p "$start/objects/info" "$start/objects/pack" "$start/refs" "$start/info" "$STORE/objects/pack" "$STORE/objects/info"
     cp -l "$1/.git/objects/pack/"* "$STORE/objects/pack/" || cp "$1/.git/objects/pack/"* "$STORE/objects/pack/" || return 1
     echo "$STORE/objects" >"$start/objects/info/alternates"
@@ -168,6 +154,7 @@ remember_start() {
     g update-index --add -z --stdin <"$STORE/untracked" || return 1
     say untracked "$(tr -dc '\0' <"$STORE/untracked" | wc -c)"
     rm -f "$STORE/untracked"
+    g ls-files --others --ignored --exclude-standard -z | sort -z >"$STORE/ignored"
     say start "$(g write-tree)"
     unset GIT_DIR GIT_WORK_TREE
 }
@@ -228,6 +215,5 @@ verify() {
     unset GIT_DIR
 }
 
-exit_code=0
 hide "$@"
 return $exit_code
