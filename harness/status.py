@@ -61,7 +61,7 @@ def run_status(folder: Path) -> dict[str, Any]:
         "budget_left": BUDGET,
         "problems": [
             *state.problems,
-            *([f"the journal speaks of {strange} attempts that the experiment does not plan"] if strange else []),
+            *([f"the journal speaks of {_attempts(strange)} that the experiment does not plan"] if strange else []),
         ],
         "next": _next(word, folder, experiment, layout, state),
     }
@@ -197,19 +197,24 @@ def status_text(found: Mapping[str, Any]) -> str:
     newest = f"; newest event at {found['last_event']}" if found["last_event"] else ""
     lines += [f"worked: {duration(found['seconds'])} in {sessions}{newest}", f"budget left: {found['budget_left']}"]
     for failure in found["infra"]:
+        tried = "once" if failure["tries"] == 1 else f"{failure['tries']} times"
         lines.append(
-            f"failed through the machine: {failure['arm']}/{failure['stream']}/{failure['issue']}, {failure['tries']} times: {failure['reason']}"
+            f"failed through the machine: {failure['arm']}/{failure['stream']}/{failure['issue']}, tried {tried}: {failure['reason']}"
         )
     for bank in found["banks"]:
         if bank["missing"]:
             lines.append(
-                f"warning: the bank {bank['bank']} was frozen without {len(bank['missing'])} attempts that failed through the machine"
+                f"warning: the bank {bank['bank']} was frozen without {_attempts(len(bank['missing']))} that failed through the machine"
             )
     problems = found["problems"]
     lines += [f"warning: {problem}" for problem in problems[:_MOST_PROBLEMS]]
     if len(problems) > _MOST_PROBLEMS:
         lines.append(f"warning: ... and {len(problems) - _MOST_PROBLEMS} more problems (--json lists all)")
     return "\n".join([*lines, "", "What to type next", *(f"  {command}" for command in found["next"])])
+
+
+def _attempts(count: int) -> str:
+    return f"{count} attempt{'' if count == 1 else 's'}"
 
 
 def _bank_row(bank: Mapping[str, Any]) -> list[str]:
