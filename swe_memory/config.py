@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,16 +74,16 @@ def default_map(config: Mapping[str, Any], group: click.Group, ctx: click.Contex
             words = f"{prefix}{name}"
             inner = fill(command, ctx, f"{words} ") if isinstance(command, click.Group) else {}
             # A setting goes by the flag's long name, with dashes or underscores: what --help shows is what the file takes.
-            flags = {flag.lstrip("-").replace("-", "_"): param.name for param in command.params for flag in param.opts if param.name}
+            flags = {flag.lstrip("-").replace("-", "_"): param for param in command.params for flag in param.opts if param.name}
             values = {}
             for key, value in shared.items():
-                if (known := flags.get(key.replace("-", "_"))) is not None:
-                    values[known] = value
+                if (known := flags.get(key.replace("-", "_"))) is not None and known.name:
+                    values[known.name] = _given(known, value, f"{path}: {key}")
                     used.add(key)
             for key, value in tables.pop(words, {}).items():
-                if (known := flags.get(key.replace("-", "_"))) is None:
+                if (known := flags.get(key.replace("-", "_"))) is None or not known.name:
                     raise UsageError(f"{path}: [{words}] has no setting {key!r}", f"see swe-memory {words} --help")
-                values[known] = value
+                values[known.name] = _given(known, value, f"{path}: [{words}] {key}")
             result[name] = {**values, **inner}
         return result
 
@@ -97,6 +98,21 @@ def default_map(config: Mapping[str, Any], group: click.Group, ctx: click.Contex
             f"{path}: no command has a setting {unknown[0]!r}", "see swe-memory COMMAND --help for the settings of each command"
         )
     return result
+
+
+def _given(param: click.Parameter, value: Any, where: str) -> Any:
+    """A value of the file as it would be typed, so that click reads and refuses it as it does a typed one. Raises UsageError where nobody could type it."""
+    if param.multiple and isinstance(value, list):
+        return [_typed(part, where) for part in value]
+    if param.multiple:
+        raise UsageError(f"{where} is {value!r}, and may be given several times", "write a list, in square brackets")
+    return value if isinstance(value, bool) and getattr(param, "is_flag", False) else _typed(value, where)
+
+
+def _typed(value: Any, where: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float | date | time):
+        raise UsageError(f"{where} cannot be {value!r}", "write text in quotes, or a number")
+    return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
 def unknown_variables(group: click.Group, ctx: click.Context, environ: Mapping[str, str] | None = None) -> list[str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
+import click.testing
 import pytest
 from click.testing import CliRunner
 
 from swe_memory.config import default_map, find_config, load_config
 from swe_memory.errors import UsageError
+from tests.small_bench import write_bench
 
 
 @click.group()
@@ -33,6 +36,23 @@ def bank() -> None:
 @click.option("--bank", "bank_uri", default="default.lance")
 def info(bank_uri: str) -> None:
     click.echo(bank_uri)
+
+
+@group.group(name="drive", invoke_without_command=True)
+@click.option("--workers", type=int, default=2)
+@click.option("--arm", "arms", multiple=True)
+@click.pass_context
+def drive(context: click.Context, workers: int, arms: tuple[str, ...]) -> None:
+    """A group that does something by itself, as `swe-memory run` does."""
+    if context.invoked_subcommand is None:
+        click.echo(f"{workers} {','.join(arms)}")
+
+
+@drive.command()
+@click.option("--workers", type=int, default=1)
+@click.option("--limit", type=int, default=10)
+def state(workers: int, limit: int) -> None:
+    click.echo(f"{workers} {limit}")
 
 
 def mapping(text: str, tmp_path: Path) -> dict[str, object]:
@@ -61,11 +81,67 @@ def test_a_top_key_reaches_nested_commands_and_a_table_wins_over_it(tmp_path: Pa
     assert run(["learn"], settings) == "all.lance None"
 
 
+def test_a_command_that_has_commands_of_its_own_takes_settings_for_itself_and_for_them(tmp_path: Path) -> None:
+    settings = mapping('[drive]\nworkers = 5\narm = ["none", "gold"]\n["drive state"]\nlimit = 3\n', tmp_path)
+    assert run(["drive"], settings) == "5 none,gold"
+    assert run(["drive", "--workers", "1", "--arm", "none"], settings) == "1 none"
+    assert run(["drive", "state"], settings) == "1 3"
+    shared = mapping('workers = 7\n["drive state"]\nworkers = 8\n', tmp_path)
+    assert run(["drive"], shared) == "7" and run(["drive", "state"], shared) == "8 10"
+
+
+def test_an_experiment_can_be_kept_in_the_file(tmp_path: Path) -> None:
+    from swe_memory.cli import cli
+
+    text = '[run]\narm = ["none", "reasoningbank:k=2"]\nprotocol = "online"\nwave = 2\n'
+    path = tmp_path / "swe-memory.toml"
+    path.write_text(text)
+    settings = default_map(load_config(path), cli, click.Context(cli), path)
+    dataset = write_bench(tmp_path)[0]
+
+    def plan(*more: str, settings: dict[str, object] = settings) -> click.testing.Result:
+        arguments = ["run", "--dataset", str(dataset), "--out", str(tmp_path / "out"), "--dry-run", "--json", *more]
+        return CliRunner().invoke(cli, arguments, default_map=settings)
+
+    found = json.loads(plan().stdout)
+    assert (found["protocol"], found["arms"]) == ("online", {"reasoningbank:k=2": 3, "none": 3}) and found["longest_chain"] == 2
+    assert json.loads(plan("--wave", "3").stdout)["longest_chain"] == 1
+    for wrong in ('workers = "many"', "workers = 2.5", "orders = 1e9", 'protocol = "offside"', "max-cost = 2024-05-01"):
+        path.write_text(f"[run]\n{wrong}\n")
+        refused = plan(settings=default_map(load_config(path), cli, click.Context(cli), path))
+        assert refused.exit_code == 2 and "Invalid value" in refused.output, wrong
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[learn]\nmax-cost = [1]\n", "[learn] max-cost cannot be [1]"),
+        ("[learn]\nmax-cost = true\n", "[learn] max-cost cannot be True"),
+        ("max-cost = [{a = 1}]\n", "max-cost cannot be"),
+        ("[learn]\nbank = {a = 1}\n", "[learn] bank cannot be {'a': 1}"),
+        ('[drive]\narm = "none"\n', "[drive] arm is 'none', and may be given several times"),
+        ("[drive]\narm = [[1]]\n", "[drive] arm cannot be [1]"),
+    ],
+)
+def test_a_value_that_nobody_could_type_is_refused_by_name_and_file(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        mapping(text, tmp_path)
+    assert words in caught.value.what and "swe-memory.toml" in caught.value.what and caught.value.hint
+
+
+def test_numbers_flags_and_dates_mean_what_they_would_mean_typed(tmp_path: Path) -> None:
+    assert run(["learn"], mapping("[learn]\nmax-cost = 2\nbank = 2024-05-01\n", tmp_path)) == "2024-05-01 2.0"
+    assert run(["drive"], mapping("[drive]\narm = [1, 2.5]\n", tmp_path)) == "2 1,2.5"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("bnak = 'x'\n", "bnak"),
         ("[lern]\nmax_cost = 1\n", "lern"),
+        ("[drive]\nlimit = 1\n", "limit"),
+        ('["drive stat"]\nlimit = 1\n', "stat"),
         ("[learn]\nmaxcost = 1\n", "maxcost"),
         ('["bank inof"]\nbank = "x"\n', "inof"),
         ("bank = \n", "not valid TOML"),
