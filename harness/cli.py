@@ -29,13 +29,21 @@ class _Run(click.Group):
     'swe-memory run --agent "command: ./my-agent --issue {issue_file} --hints {memory_file} --out {patch_file}" --dry-run',
 )
 @click.option("--preset", type=click.Choice(["paper", "claim"]), help="Settings that belong together; flags beside it win. See below.")
-@click.option("--dataset", help="minibench (default), or a .json or .jsonl file in SWE-bench's row format.")
+@click.option(
+    "--dataset",
+    help="minibench (default); verified, lite, full or OWNER/NAME of the Hugging Face hub; or a .json, .jsonl or .parquet file. See docs/dataset.md.",
+)
+@click.option("--revision", help="For a dataset of the hub: a commit, branch or tag. The commit is recorded.")
+@click.option("--split", help="For a dataset with several splits. Default: test.")
 @click.option(
     "--repositories",
     type=click.Path(path_type=Path),
     help="For a dataset file: a folder with a clone of each repository, as OWNER__NAME or OWNER/NAME.",
 )
 @click.option("--instance", "instances", multiple=True, help="Only this issue; may be given several times. Default: all.")
+@click.option("--repo", "repos", multiple=True, metavar="OWNER/NAME", help="Only issues of this repository; may be given several times.")
+@click.option("--filter", "pattern", metavar="REGEX", help="Only issues whose id begins with a match of this.")
+@click.option("--slice", metavar="A:B", help="Of what the others leave, only these places, as Python counts them.")
 @click.option(
     "--agent",
     help='repair (default; fixes by templates, without a language model), or "command: PROGRAM ..." with placeholders (see below).',

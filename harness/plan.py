@@ -46,6 +46,8 @@ class Experiment:
     dates: tuple[str, ...]
     agent: str
     arms: tuple[str, ...]
+    dataset_revision: str = ""
+    dataset_split: str = ""
     protocol: Protocol = "crossfit"
     builds: int = 1
     wave: int = 1
@@ -187,6 +189,8 @@ _FEW: tuple[str, Check] = (f"a count from 1 to {MOST}", lambda value: _is_positi
 _FIELDS: Mapping[str, tuple[str, Check]] = {
     "dataset": _TEXT,
     "dataset_hash": _TEXT,
+    "dataset_revision": _TEXT,
+    "dataset_split": _TEXT,
     "instances": ("a list of different issue ids", _different),
     "repositories": _TEXTS,
     "dates": _TEXTS,

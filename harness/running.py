@@ -85,8 +85,13 @@ def run_command(
     as_json: bool = False,
     dry_run: bool = False,
     dataset: str | None = None,
+    revision: str | None = None,
+    split: str | None = None,
     repositories: Path | None = None,
+    slice: str | None = None,
+    pattern: str | None = None,
     instances: Sequence[str] = (),
+    repos: Sequence[str] = (),
     preset: str | None = None,
     bank: str | None = None,
     like: Path | None = None,
@@ -103,8 +108,8 @@ def run_command(
 
     Raises UsageError for wrong settings, KeyboardInterrupt where the user stopped it.
     """
-    from harness.dataset import load_dataset
     from harness.scheduler import RETRIES
+    from harness.selection import select
 
     settings = Settings(
         workers,
@@ -120,13 +125,11 @@ def run_command(
     frozen = read_experiment(out) if resume else None
     # By identity: 0 was given, and is refused or kept as what it is.
     chosen = {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
-    if frozen and dataset is None and frozen.dataset != MINIBENCH:
-        raise UsageError(
-            f"the run in {out} is on the dataset file {frozen.dataset}, whose place it does not keep",
-            "Name it again with --dataset (and --repositories).",
-        )
-    known = load_dataset(dataset or MINIBENCH, repositories=repositories)
-    experiment = plan_experiment(known, {**_base(preset), **chosen}, instances, frozen=frozen, bank=bank)
+    known = _dataset(out, frozen, dataset, revision or "", split or "", repositories)
+    chosen_issues: Sequence[str] = ()
+    if slice or pattern or instances or repos:
+        chosen_issues = select(known, slice=slice or "", pattern=pattern or "", instances=instances, repos=repos)
+    experiment = plan_experiment(known, {**_base(preset), **chosen}, chosen_issues, frozen=frozen, bank=bank)
     check_money(experiment, settings)
     if dry_run:
         expected = forecast(experiment, workers, like)
@@ -143,6 +146,18 @@ def run_command(
     if run.stopped_by:
         click.echo(f"Stopped: {run.stopped_by}. Go on with: swe-memory run --resume --out {out}", err=True)
     return (1 if failed or run.stopped_by or not result["complete"] else 0), shown
+
+
+def _dataset(out: Path, frozen: Experiment | None, name: str | None, revision: str, split: str, repositories: Path | None) -> Dataset:
+    """The dataset that is named, or that of a run to go on with."""
+    from harness.dataset import load_dataset
+
+    if name is None and frozen is not None:
+        if frozen.dataset != MINIBENCH and not frozen.dataset_revision:
+            what = f"the run in {out} is on the dataset file {frozen.dataset}, whose place it does not keep"
+            raise UsageError(what, "Name it again with --dataset (and --repositories).")
+        name, revision, split = frozen.dataset, revision or frozen.dataset_revision, split or frozen.dataset_split
+    return load_dataset(name or MINIBENCH, revision=revision, split=split, repositories=repositories)
 
 
 def _base(preset: str | None) -> dict[str, Any]:
@@ -196,6 +211,8 @@ def plan_experiment(
     experiment = Experiment(
         dataset=dataset.name,
         dataset_hash=dataset.hash,
+        dataset_revision=dataset.revision,
+        dataset_split=dataset.split,
         instances=tuple(issue.id for issue in issues),
         repositories=tuple(issue.repo for issue in issues),
         dates=tuple(issue.created_at.isoformat() if issue.created_at else "" for issue in issues),
