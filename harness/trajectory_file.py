@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,13 @@ from swe_memory.records import Trajectory
 SYSTEM = "You fix one issue in a git repository by bash commands, one a turn."
 
 _predictions = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(Trajectory):
+    """A trajectory with the document that its agent made of it, in mini-SWE-agent's format 1.1: more than the steps (thinking, the use of each call)."""
+
+    document: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 def trajectory_path(folder: Path, issue_id: str) -> Path:
@@ -35,7 +42,14 @@ def read_trajectory(folder: Path, issue_id: str) -> Trajectory:
 
 
 def trajectory_document(trajectory: Trajectory, memory: str, extra: Mapping[str, Any], limits: Limits) -> str:
-    """A trajectory as mini-SWE-agent 2 writes it (format 1.1, tool calls), readable by its inspector. ``extra`` goes to ``info.swe_memory``."""
+    """A trajectory as mini-SWE-agent 2 writes it (format 1.1, tool calls), readable by its inspector. ``extra`` goes to ``info.swe_memory``.
+
+    Of a :class:`Recorded` one the document is kept as it is; its ending is that of the trajectory, whose patch may have been collected since.
+    """
+    if isinstance(trajectory, Recorded):
+        ending = {"exit_status": trajectory.exit_status, "submission": trajectory.patch or ""}
+        info = {**trajectory.document["info"], **ending, "swe_memory": dict(extra)}
+        return json.dumps({**trajectory.document, "info": info, "instance_id": trajectory.issue_id}, indent=1) + "\n"
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": f"{SYSTEM}\n\n{memory}" if memory else SYSTEM},
         {"role": "user", "content": trajectory.task},

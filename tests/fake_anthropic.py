@@ -95,8 +95,12 @@ class Message:
     usage: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
 
+    def payload_blocks(self) -> list[dict[str, Any]]:
+        """The content."""
+        return [{"type": "text", "text": self.text}] if self.blocks is None else self.blocks
+
     def payload(self, exchange: Exchange) -> dict[str, Any]:
-        content = [{"type": "text", "text": self.text}] if self.blocks is None else self.blocks
+        content = self.payload_blocks()
         return {
             "id": f"msg_{exchange.number:04d}",
             "type": "message",
@@ -230,10 +234,12 @@ class Exchange:
 
 
 class FakeAnthropic:
-    """See the module. ``key`` is the only key that is let in; ``models``, where given, the only models that are found."""
+    """See the module. ``key`` is the only key that is let in; ``models``, where given, the only models that are found. ``anywhere`` answers whatever the path,
+    as the API's resellers have paths of their own."""
 
-    def __init__(self, script: Script = (), *, key: str = KEY, models: Iterable[str] | None = None) -> None:
+    def __init__(self, script: Script = (), *, key: str = KEY, models: Iterable[str] | None = None, anywhere: bool = False) -> None:
         self.key = key
+        self._anywhere = anywhere
         self.requests: list[Request] = []
         self.served = {"calls": 0, "input_tokens": 0, "output_tokens": 0}
         self._said: set[str] = set()
@@ -289,11 +295,11 @@ class FakeAnthropic:
 
     def _refusal(self, request: Request) -> Reply | None:
         """What the API itself would turn away."""
-        if request.path not in ("/v1/messages", "/v1/messages/count_tokens"):
+        if not self._anywhere and request.path not in ("/v1/messages", "/v1/messages/count_tokens"):
             return Error(404, f"no such path: {request.path}")
         if self.key not in (request.headers.get("x-api-key"), request.headers.get("authorization", "").removeprefix("Bearer ")):
             return Error(401, "invalid x-api-key")
-        problem = _problem(request) or _conversation_problem(request.body["messages"], self._said)
+        problem = (not self._anywhere and _problem(request)) or _conversation_problem(request.body["messages"], self._said)
         if problem:
             return Error(400, problem)
         if self._models is not None and request.body["model"] not in self._models:

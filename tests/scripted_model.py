@@ -19,6 +19,9 @@ from fake_anthropic import Error, Reply, Request, tool_use
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"
 
+GIVE_UP = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+"""Submits nothing."""
+
 Move = Any
 """A bash command, several in one reply, a reply, or what makes one of these from the request."""
 

@@ -16,11 +16,12 @@ from swe_memory.records import Issue, Trajectory
 
 if TYPE_CHECKING:
     from harness.environments import Environment
+    from swe_memory.rate import RateLimiter
 
-__all__ = ["AGENTS", "Agent", "Assignment", "Limits", "Meter", "make_agent"]
+__all__ = ["AGENTS", "Agent", "Assignment", "Limits", "Meter", "connect", "make_agent"]
 
 COMMAND = "command:"
-AGENTS = ("repair", f"{COMMAND} PROGRAM ...")
+AGENTS = ("repair", "mini", f"{COMMAND} PROGRAM ...")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +62,34 @@ class Agent(Protocol):
         ...
 
 
-def make_agent(name: str) -> Agent:
-    """The agent called ``name``: ``repair``, or ``command:`` and the command of a program (see :mod:`harness.agents.command`).
+def make_agent(name: str, *, model: str = "") -> Agent:
+    """The agent called ``name``: ``repair``, ``mini`` (see :mod:`harness.agents.mini`; the only one that asks ``model``), or ``command:`` and the command of a
+    program (see :mod:`harness.agents.command`).
 
-    Raises UsageError for a name that nothing is known by, and for a command that cannot work.
+    Raises UsageError for a name that nothing is known by, for a command that cannot work, and for an agent without the model that it needs.
     """
     if name == "repair":
         from harness.agents.repair import RepairAgent
 
         return RepairAgent()
+    if name == "mini" or name.startswith("mini:"):
+        from harness.agents.mini import MiniAgent
+
+        return MiniAgent(model, name.removeprefix("mini").removeprefix(":"))
     if name.startswith(COMMAND):
         from harness.agents.command import CommandAgent
 
         return CommandAgent(name.removeprefix(COMMAND))
     raise UsageError(f"there is no agent called {name!r}", f"known agents: {', '.join(AGENTS)}")
+
+
+def connect(agent: Agent, limits: Limits, limiter: RateLimiter | None = None) -> None:
+    """Before the first attempt: an agent that asks a language model finds its key, and that the limits can be kept. Others have nothing to do.
+
+    ``limiter`` is what all of its requests wait for. Raises UsageError where no attempt could work.
+    """
+    from harness.agents.mini import MiniAgent
+
+    if isinstance(agent, MiniAgent):
+        agent.check(limits)
+        agent.connect(limiter)
