@@ -172,6 +172,24 @@ def test_one_issue_alone_means_its_one_attempt(tmp_path: Path) -> None:
     assert find_attempt(lay_out(read_experiment(folder)), "i-2").key == ("none", "1-1", "i-2")
 
 
+def test_one_lesson_in_two_banks_was_given_only_by_the_bank_that_gave_it(tmp_path: Path) -> None:
+    folder = made(tmp_path / "run", arms=("none", "reasoningbank", "reasoningbank:success-only"))
+    item = {"id": "m1", "title": "Look first", "reach": "general", "polarity": "success"}
+    with Journal(folder / "events.jsonl") as journal:
+        journal.append("started", **where("i-1"), bank=None, recall=None)
+        journal.append("finished", **where("i-1"), **FINISHED)
+        journal.append("graded", **where("i-1"), **GRADED)
+        for bank in ("reasoningbank/1-a", "reasoningbank-success-only/1-a"):
+            journal.append("learned", **where("i-1"), bank=bank, items=[item], bank_version=1)
+        recall = {"item": "m2", "items": ["m2", "m1"], "title": "Read on", "learned_from": "i-1", "score": 0.5, "bank_version": 1}
+        journal.append("started", **where("i-2", "reasoningbank"), bank="reasoningbank/1-a", recall=recall)
+    found, _ = explain_attempt(folder, "none/1-1/i-1")
+    assert {lesson["bank"]: [use["attempt"] for use in lesson["items"][0]["given_to"]] for lesson in found["learned"]} == {
+        "reasoningbank/1-a": ["reasoningbank/1-1/i-2"],
+        "reasoningbank-success-only/1-a": [],
+    }
+
+
 # -- stopped, killed, damaged ----------------------------------------------------------------------------------------------------------------
 
 
