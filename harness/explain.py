@@ -20,7 +20,7 @@ from harness.growing import Growing
 from harness.layout import BankPlan, Cell, Key, Layout, lay_out
 from harness.looking import History, at_work, find_attempt, histories, patch_hash, printable, usage_values
 from harness.plan import Experiment
-from harness.trajectory_file import SYSTEM, read_trajectory, trajectory_path
+from harness.trajectory_file import read_trajectory, trajectory_path
 from swe_memory.errors import SweMemoryError
 from swe_memory.records import Usage
 
@@ -157,7 +157,7 @@ class _Look:
             "settings": _text(record.get("settings")),
             "characters": record.get("characters") if is_count(record.get("characters")) else None,
             "items": [self._item(name, stored.get(name), bank_id, record) for name in ids],
-            "prompt": self._prompt(plan),
+            "prompt": self._prompt(plan, record),
         }
 
     def _stored(self, plan: BankPlan, ids: list[str], version: int) -> dict[str, MemoryItem]:
@@ -203,14 +203,18 @@ class _Look:
             "model": source.model if source else None,
         }
 
-    def _prompt(self, plan: BankPlan | None) -> str | None:
-        """The text that was added to the prompt, from the stored trajectory, or from what was worked out for a frozen bank; None where neither is there."""
-        if self._known.finished:
+    def _prompt(self, plan: BankPlan | None, record: Mapping[str, Any]) -> str | None:
+        """The text that was added to the prompt: the end of the stored system prompt, as long as the journal says, or what was worked out for a frozen
+        bank; None where neither is there."""
+        size = record.get("characters")
+        if size == 0:
+            return ""
+        if self._known.finished and isinstance(size, int) and size > 0:
             try:
                 stored = json.loads(trajectory_path(self._place, self._cell.issue).read_text(encoding="utf-8"))
                 content = stored["messages"][0]["content"]
-                if isinstance(content, str) and content.startswith(SYSTEM):
-                    return content.removeprefix(SYSTEM).removeprefix("\n\n")
+                if isinstance(content, str) and content[:-size].endswith("\n\n"):
+                    return content[-size:]
             except (OSError, ValueError, KeyError, IndexError, TypeError, RecursionError):
                 pass  # that the trajectory cannot be read was said
         if plan is not None and plan.kind != "growing":

@@ -103,6 +103,8 @@ def test_the_text_that_was_given_is_the_text_that_was_stored_with_the_attempt(to
     for found in shown:
         assert len(found["given"]["prompt"]) == found["given"]["characters"]
         assert all(item["content"] in found["given"]["prompt"] for item in found["given"]["items"])
+        system = json.loads(Path(found["files"][0]["path"]).read_text())["messages"][0]["content"]
+        assert system.endswith(found["given"]["prompt"])
     textless = [found for found in shown if found["given"]["characters"] and not found["given"]["items"]]
     for found in textless:  # a control without an item shows its words instead
         assert found["given"]["control"] and found["given"]["prompt"].splitlines()[0] in explain_text(found)
