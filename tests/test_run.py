@@ -9,42 +9,27 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
-from harness.agents import Assignment, Limits
-from harness.attempt import Halted, Outcome, Stoppable, read_trajectory, trajectory_document
-from harness.cli import run
+from harness.cli import compare, run
 from harness.dataset import load_dataset
-from harness.environments import Environment
-from harness.environments.local import LocalEnvironment
 from harness.events import read_events, read_state
-from harness.grading import Grader
-from harness.plan import Experiment, ordered
+from harness.folder import freeze, locked, scratch_folder
 from harness.running import plan_experiment
-from harness.scheduler import Run, Settings, freeze, locked, scratch_folder
 from swe_memory.errors import UsageError
-from swe_memory.records import Action, Issue, Step, Trajectory
 from swe_memory.trajectories import load_trajectory
+from tests.scripted import FIX, Scripted, arguments, invoke
 from tests.small_bench import write_bench
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return write_bench(tmp_path_factory.mktemp("bench"))
-
-
-def arguments(bench: tuple[Path, Path], out: Path, *more: str) -> list[str]:
-    return ["--dataset", str(bench[0]), "--repositories", str(bench[1]), "--out", str(out), "--call-limit", "16", *more]
-
-
-def invoke(bench: tuple[Path, Path], out: Path, *more: str) -> Result:
-    return CliRunner().invoke(run, arguments(bench, out, *more))
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +44,24 @@ def facts(out: Path) -> dict[str, Any]:
     """Everything of a run that must not depend on times, workers or interruptions."""
     found: dict[str, Any] = {}
     for path in sorted(out.rglob("*")):
-        if path.name in ("preds.json", "experiment.json", "results.json") or path.name.endswith((".traj.json", "report.json")):
-            text = path.read_text(encoding="utf-8")
-            found[str(path.relative_to(out))] = text.replace(f'"run": "{out.name}"', '"run": ""')
-    for key, attempt in read_state(out / "events.jsonl").attempts.items():
-        drop = {"at", "seconds"}
-        found["/".join(key)] = [
-            {k: v for k, v in part.items() if k not in drop}
-            for part in (attempt.started, attempt.finished, attempt.graded, attempt.learned)
-        ]
+        if path.name in ("preds.json", "experiment.json") or path.name.endswith((".traj.json", "report.json")):
+            found[str(path.relative_to(out))] = path.read_text(encoding="utf-8")
+        elif path.name == "results.json":
+            told = json.loads(path.read_text(encoding="utf-8"))
+            found["results"] = {name: part for name, part in told.items() if name not in ("run", "seconds", "usage")}
+    state = read_state(out / "events.jsonl")
+    assert state.problems == ()
+    for key, attempt in state.attempts.items():
+        found["/".join(key)] = [timeless(part) for part in (attempt.started, attempt.finished, attempt.graded)]
+    for name, bank in state.banks.items():
+        found |= {f"bank {name} {' '.join(key)}": timeless(event) for key, event in bank.learned.items()}
+        found[f"bank {name}"] = timeless(bank.frozen)
     return found
+
+
+def timeless(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Without times, and without what nobody knows any more where the bank was faster than the journal."""
+    return {name: value for name, value in event.items() if name not in ("at", "t", "seconds", "rejected")}
 
 
 def test_a_run_leaves_the_whole_folder_and_both_arms_record_the_same(finished: tuple[Path, dict[str, Any]]) -> None:
@@ -96,7 +89,7 @@ def test_memory_learns_from_earlier_issues_of_its_own_arm_only(finished: tuple[P
     first = next(event for event in events if event["event"] == "started" and event["arm"] == "reasoningbank")
     assert first["issue"] == "acme__shop-1" and first["recall"]["item"] is None
     for issue in result["issues"]:
-        memory = issue["arms"]["reasoningbank"]
+        (memory,) = issue["arms"]["reasoningbank"]
         assert memory["item"] is None or memory["learned_from"] < issue["issue"]
 
 
@@ -125,8 +118,9 @@ def test_a_run_killed_at_any_stage_ends_as_an_undisturbed_one_with_more_workers(
         process.wait()
     result = CliRunner().invoke(run, resumed)
     assert result.exit_code == 0, result.output
-    undisturbed = {name: fact for name, fact in facts(finished[0]).items() if name.startswith("reasoningbank/")}
-    assert undisturbed and {name: fact for name, fact in facts(out).items() if name.startswith("reasoningbank/")} == undisturbed
+    undisturbed = {name: fact for name, fact in facts(finished[0]).items() if name.startswith(("reasoningbank/", "bank "))}
+    again = {name: fact for name, fact in facts(out).items() if name.startswith(("reasoningbank/", "bank "))}
+    assert any(name.startswith("bank ") for name in undisturbed) and again == undisturbed
 
 
 def test_a_kill_after_the_bank_has_learned_and_before_the_journal_says_so_learns_nothing_twice(
@@ -164,7 +158,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(bench: tuple[Path, Path], tm
     _, told = process.communicate(timeout=120)
     assert process.returncode == 130 and "--resume" in told and "Traceback" not in told
     state = read_state(out / "events.jsonl")
-    assert all(attempt.done for attempt in state.attempts.values()) and len(state.attempts) < 6
+    assert all(attempt.graded for attempt in state.attempts.values()) and len(state.attempts) < 6
 
 
 def test_a_folder_is_used_for_one_experiment_only(bench: tuple[Path, Path], finished: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
@@ -188,7 +182,7 @@ def test_a_folder_is_used_for_one_experiment_only(bench: tuple[Path, Path], fini
 
 
 def test_a_second_process_on_one_folder_is_refused(bench: tuple[Path, Path], tmp_path: Path) -> None:
-    code = "import sys; from pathlib import Path; from harness.scheduler import locked\n"
+    code = "import sys; from pathlib import Path; from harness.folder import locked\n"
     code += "with locked(Path(sys.argv[1])):\n    print('held', flush=True); sys.stdin.read()"
     holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "out")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None and holder.stdout.readline() == "held\n"
@@ -209,199 +203,69 @@ def test_a_second_process_on_one_folder_is_refused(bench: tuple[Path, Path], tmp
         (("--call-limit", "0"), "call limit of 0"),
         (("--workers", "0"), "0 workers"),
         (("--instance", "acme__shop-9"), "no instance 'acme__shop-9'"),
+        (("--protocol", "crossfit", "--arm", "reasoningbank"), "there is no arm `none`"),
+        (("--protocol", "crossfit", "--arm", "none", "--arm", "derangement"), "there is none"),
+        (("--arm", "reasoningbank", "--arm", "derangement"), "needs a frozen bank"),
+        (("--protocol", "offline"), "offline needs a bank"),
+        (("--protocol", "offline", "--bank", "absent.lance"), "no bank at absent.lance"),
+        (("--bank", "absent.lance"), "--bank goes with --protocol offline"),
+        (("--builds", "2"), "online has no builds"),
+        (("--orders", "0"), "--orders is 0"),
+        (("--test-seconds", "0"), "--test-seconds is not a number of seconds above 0"),
+        (("--attempt-cost", "0"), "a limit of 0.0 dollars"),
+        (("--max-hours", "0"), "a budget of 0.0 seconds"),
+        (("--requests-per-minute", "0"), "a limit of 0 requests"),
+        (("--verdict", "llm"), "none is named"),
+        (("--preset", "paper"), "none is named"),
+        (("--resume",), "there is no folder"),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_is_written(
     bench: tuple[Path, Path], tmp_path: Path, more: tuple[str, ...], words: str
 ) -> None:
     result = invoke(bench, tmp_path / "out", *more)
-    assert isinstance(result.exception, UsageError) and words in result.exception.what
+    assert isinstance(result.exception, UsageError) and (words in result.exception.what or words in str(result.exception))
     assert not (tmp_path / "out" / "experiment.json").exists()
 
 
-def test_an_infra_failure_is_listed_not_judged_and_tried_again(bench: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_zero_that_was_typed_is_not_taken_for_nothing_on_resume(bench: tuple[Path, Path], tmp_path: Path) -> None:
     dataset = load_dataset(bench[0], repositories=bench[1])
-    broken = tmp_path / "scratch-is-a-file"
-    experiment = plan_experiment(dataset, {"arms": ("none",), "call_limit": 16}, ["acme__shop-1"])
-    out = tmp_path / "out"
-    said: list[Outcome] = []
-    with locked(out):
-        freeze(out, experiment, resume=False)
-        work = Run(out, experiment, dataset, Settings(1, retries=(0.0,)), said.append)
-        broken.write_text("")
-        (out / "none").mkdir()
-        (out / "none" / "1-1").write_text("a file where a folder must be")
-        state = work.execute()
-        attempt = state.attempts["none", "1-1", "acme__shop-1"]
-        assert attempt.infra and len(attempt.failures) == 2 and not attempt.graded
-        assert said[0].failure
-        (out / "none" / "1-1").unlink()
-        state = Run(out, experiment, dataset, Settings(1, retries=()), said.append).execute()
-    assert state.attempts["none", "1-1", "acme__shop-1"].graded["resolved"] is True
-
-
-def test_an_agent_that_crashes_has_failed_its_attempt_only(
-    bench: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Crashing:
-        name = "repair"
-
-        def run(self, work: Assignment, environment: object) -> Trajectory:
-            raise RecursionError("too deep")
-
-    monkeypatch.setattr("harness.scheduler.make_agent", lambda _: Crashing())
-    result = invoke(bench, tmp_path / "out", "--arm", "none", "--instance", "acme__shop-1", "--json")
-    arm = json.loads(result.stdout)["arms"][0]
-    assert result.exit_code == 0 and (arm["graded"], arm["resolved"]) == (1, 0)
-    assert list(arm["exit_statuses"]) == ["AgentError: RecursionError: too deep"]
-
-
-class Scripted:
-    """An agent that runs one command and submits what it is told to; None leaves the patch to be collected."""
-
-    name = "repair"
-
-    def __init__(self, command: str = "true", patch: str | None = None, error: Exception | None = None) -> None:
-        self.command, self.patch, self.error = command, patch, error
-
-    def run(self, work: Assignment, environment: Environment) -> Trajectory:
-        done = environment.execute(self.command)
-        if self.error:
-            raise self.error
-        steps = (Step("I act.", (Action(self.command, done.output, done.returncode),)),)
-        return Trajectory(steps, "Submitted", self.patch, issue.id, "task", "mini-swe-agent-1.1", "none", self.name, 1, 0.0)
-
-
-def scripted(bench: tuple[Path, Path], out: Path, monkeypatch: pytest.MonkeyPatch, agent: Scripted, arm: str = "none") -> Result:
-    monkeypatch.setattr("harness.scheduler.make_agent", lambda _: agent)
-    return invoke(bench, out, "--arm", arm, "--instance", "acme__shop-1", "--json")
-
-
-FIX = "sed -i 's/points > limit/points >= limit/' shop/marks.py"
-
-
-@pytest.mark.parametrize(
-    ("command", "status", "resolved"),
-    [
-        (FIX, "Submitted", 1),
-        (f"{FIX}; rm -rf .git conftest.py; mkfifo conftest.py; mkdir d; chmod 000 d", "Submitted", 1),
-        ("P=$PWD; cd ..; mv $P aside; ln -s / $P", "WorkdirReplaced", 0),
-        ("rm -rf $PWD $(dirname $HOME)", "WorkdirReplaced", 0),
-        ("head -c 30000000 /dev/zero > zeros", "PatchTooLarge", 0),
-    ],
-)
-def test_a_patch_that_is_left_to_be_collected_and_how_an_agent_can_spoil_it(
-    bench: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, status: str, resolved: int
-) -> None:
-    result = scripted(bench, tmp_path / "out", monkeypatch, Scripted(command))
-    arm = json.loads(result.stdout)["arms"][0]
-    assert (result.exit_code, arm["graded"], arm["resolved"], arm["infra"]) == (0, 1, resolved, [])
-    assert arm["exit_statuses"] == {status: 1} and not scratch_folder(tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    "patch",
-    ["\ud800", "\udcff\x00", "hello", "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+\ud800\x00\n"],
-)
-def test_no_patch_and_no_command_of_an_agent_ends_the_run(
-    bench: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patch: str
-) -> None:
-    for arm in ("none", "reasoningbank"):
-        result = scripted(bench, tmp_path / arm, monkeypatch, Scripted("echo \ud800 '\udcff'", patch), arm)
-        told = json.loads(result.stdout)["arms"][0]
-        assert (result.exit_code, told["graded"], told["resolved"], told["infra"]) == (0, 1, 0, [])
-
-
-def test_an_error_that_nobody_foresaw_ends_its_attempt_only_and_leaves_its_traceback(
-    bench: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("harness.scheduler.RETRIES", ())
-    monkeypatch.setattr("harness.running.Settings", lambda workers: Settings(workers, retries=()))
-    folders = iter(["an unforeseen folder"])
-    real = Grader.grade
-
-    def grade(self: Grader, *given: Any, **more: Any) -> Any:
-        for folder in folders:
-            raise KeyError(folder)
-        return real(self, *given, **more)
-
-    monkeypatch.setattr(Grader, "grade", grade)
-    out = tmp_path / "out"
-    result = invoke(bench, out, "--arm", "none", "--json", "--workers", "1")
-    arm = json.loads(result.stdout)["arms"][0]
-    assert result.exit_code == 1 and (arm["graded"], arm["infra"]) == (2, ["acme__shop-1"])
-    failed = next(event for event in read_events(out / "events.jsonl")[0] if event["event"] == "failed")
-    assert "Traceback" in failed["traceback"] and "an unforeseen folder" in failed["reason"]
-    assert invoke(bench, out, "--resume").exit_code == 0
+    (tmp_path / "out").mkdir()
+    freeze(tmp_path / "out", plan_experiment(dataset, {"protocol": "online", "call_limit": 16, "seed": 7}), resume=False)
+    result = invoke(bench, tmp_path / "out", "--resume", "--seed", "0")
+    assert isinstance(result.exception, UsageError) and "seed: 7 there, 0 asked for" in result.exception.what
 
 
 def test_what_is_graded_and_not_learned_counts_as_left_on_resume(
-    bench: tuple[Path, Path], finished: tuple[Path, dict[str, Any]], tmp_path: Path
+    bench: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "whole"
-    shutil.copytree(finished[0], out)
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    options = ("--arm", "reasoningbank", "--wave", "3")
+    monkeypatch.setattr("harness.scheduler.make_agent", lambda _: Scripted(FIX))
+    assert invoke(bench, out, *options).exit_code == 0
+    shutil.copytree(out, whole)
+    # Killed when the wave was graded, before the bank learned any of it.
     journal = out / "events.jsonl"
     lines = [line for line in journal.read_text().splitlines(keepends=True) if json.loads(line)["event"] != "learned"]
     journal.write_text("".join(lines))
-    result = invoke(bench, out, "--resume")
-    assert result.exit_code == 0 and "3 of 6 attempts are done already" in result.output and "4/3" not in result.output
+    shutil.rmtree(out / "reasoningbank" / "1-1" / "bank.lance")
+    told = json.loads(CliRunner().invoke(compare, [str(out), "--json"]).stdout)
+    assert not told["complete"] and "a bank" in " ".join(told["sentences"])
+    result = invoke(bench, out, "--resume", *options)
+    assert result.exit_code == 0 and "3 of 3 attempts are done already" in result.output and "4/3" not in result.output
+    assert kind_count(out, "learned") == 3 and facts(out) == facts(whole)
 
 
 def test_what_a_kill_leaves_of_an_attempt_lies_where_resume_removes_it(bench: tuple[Path, Path], tmp_path: Path) -> None:
     out, temporary = tmp_path / "out", tmp_path / "tmp"
     temporary.mkdir()
-    command = [sys.executable, "-c", RUNNER, "run", *arguments(bench, out, "--workers", "1", "--arm", "none")]
+    command = [sys.executable, "-c", RUNNER, "run", *arguments(bench, out, "--workers", "1", "--arm", "none", "--instance", "acme__shop-1")]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True, env={**os.environ, "TMPDIR": str(temporary)})
     wait_until(process, lambda: any(temporary.glob("swe-memory-run-*/env-*")))
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     left = [path.name for path in temporary.iterdir() if not path.name.startswith(("swe-memory-run-", "swe-memory-grade-"))]
     assert left == [] and any(temporary.iterdir())
-    command = [sys.executable, "-c", RUNNER, "run", *arguments(bench, out, "--resume", "--workers", "1", "--arm", "none")]
+    command = [sys.executable, "-c", RUNNER, "run", *arguments(bench, out, "--resume", "--workers", "1")]
     done = subprocess.run(command, capture_output=True, env={**os.environ, "TMPDIR": str(temporary)}, check=False)
     assert done.returncode == 0 and list(temporary.iterdir()) == []
-
-
-def test_a_halted_attempt_stops_at_its_next_command_and_no_agent_can_take_that_for_an_error(tmp_path: Path) -> None:
-    halt = threading.Event()
-    with LocalEnvironment(tmp_path) as local:
-        environment = Stoppable(local, halt)
-        assert environment.execute("echo on").output == "on\n"
-        halt.set()
-        with pytest.raises(Halted):
-            environment.execute("touch never")
-    assert not issubclass(Halted, Exception) and not (tmp_path / "never").exists()
-
-
-def test_a_trajectory_file_reads_back_as_it_was_and_says_what_memory_said(tmp_path: Path) -> None:
-    steps = (
-        Step("I look.", (Action("ls\necho 'ö'", "a\nb", 0),)),
-        Step("I fix.", (Action("false", "", 1),)),
-        Step("Done.", (Action("submit", "x", 0),)),
-    )
-    trajectory = Trajectory(steps, "Submitted", "diff --git a/x b/x\n", "a-1", "task", "mini-swe-agent-1.1", "none", "repair", 3, 0.0)
-    document = trajectory_document(trajectory, "Memory: check None.", {"arm": "none"}, Limits(5))
-    path = tmp_path / "trajs" / "a-1" / "a-1.traj.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(document))
-    read = read_trajectory(tmp_path, "a-1")
-    assert (read.steps, read.patch, read.exit_status, read.reported_calls, read.task) == (steps, trajectory.patch, "Submitted", 3, "task")
-    assert "Memory: check None." in document["messages"][0]["content"] and document["info"]["model_stats"]["api_calls"] == 3
-
-
-def test_orders_are_stable_and_the_frozen_experiment_names_each_difference() -> None:
-    from datetime import UTC, datetime
-
-    issues = [
-        Issue("b", "r", "t", created_at=datetime(2024, 1, 2, tzinfo=UTC)),
-        Issue("a", "r", "t"),
-        Issue("c", "r", "t", created_at=datetime(2023, 1, 2, tzinfo=UTC)),
-    ]
-    assert ordered(issues, "date", 0) == ("c", "b", "a") and ordered(issues, "given", 0) == ("b", "a", "c")
-    assert ordered(issues, "shuffled", 1) == ordered(issues[::-1], "shuffled", 1)
-    assert len({ordered(issues, "shuffled", seed) for seed in range(10)}) > 1
-    one = Experiment("d", "h", ("a",), "repair", ("none",))
-    two = Experiment.from_json({**one.to_json(), "seed": 7, "instances": ["a", "b"]}, "x")
-    assert one.differences(one) == () and len(one.differences(two)) == 2 and "seed: 0 there, 7 asked for" in one.differences(two)
-    with pytest.raises(UsageError, match="format 99"):
-        Experiment.from_json({**one.to_json(), "format": 99}, "x")
