@@ -41,7 +41,8 @@ def explain_attempt(folder: Path, attempt: str) -> tuple[dict[str, Any], bool]:
     working = bool(at_work(folder))
     events, problems = read_events(folder / "events.jsonl")
     state = fold(events, problems)
-    looked = _Look(folder, experiment, layout, cell, state, histories(events).get(cell.key, History()), working)
+    history = histories(event for event in events if event.get("issue") == cell.issue).get(cell.key, History())
+    looked = _Look(folder, experiment, layout, cell, state, history, working)
     found = looked.all()
     return {key: printable(value) for key, value in found.items()}, not looked.problems
 
