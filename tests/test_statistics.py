@@ -245,6 +245,15 @@ def test_reruns_that_always_agree_add_nothing() -> None:
     assert repeated.low == pytest.approx(single.low, abs=2e-3)
 
 
+def test_runs_never_say_more_than_as_many_independent_issues() -> None:
+    # One issue differs, and only a little: its small spread alone would make the interval far too short.
+    first: Outcomes = {str(issue): [issue < 15] * 3 for issue in range(1, 30)}
+    found = by_issue({**first, "0": [True, True, False]}, {**first, "0": [True, False, False]})
+    assert found.effective_issues == pytest.approx(90)
+    alike = rate({str(issue): [True, False, True, False] for issue in range(30)})
+    assert (alike.low, alike.high) == pytest.approx(wilson(60, 120))
+
+
 def test_independent_reruns_narrow_the_interval() -> None:
     def width(runs: int) -> float:
         found = by_issue(made(runs, 7), made(runs, 8)).difference
@@ -416,6 +425,9 @@ def test_worst_case_bounds_are_what_the_missing_runs_could_have_been() -> None:
     possible = [(1 + b + 0 + 1 - (0 + 1 + c + 1)) / 4 for b, c in product((0, 1), repeat=2)]
     assert (found.low, found.high) == (pytest.approx(min(possible)), pytest.approx(max(possible)))
     assert found.missing == (1, 1)
+    worst = by_issue({**first, "b": [False]}, {**second, "c": [True]}).difference
+    best = by_issue({**first, "b": [True]}, {**second, "c": [False]}).difference
+    assert (found.interval_low, found.interval_high) == (worst.low, best.high)
 
 
 def test_losses_in_one_arm_only_are_found_unequal() -> None:

@@ -25,7 +25,7 @@ from harness.statistics.design import (
 from harness.statistics.estimates import Counts, Outcomes
 from harness.statistics.items import item_effect
 from harness.statistics.noise import noise, rerun_discordance
-from harness.statistics.paired import mcnemar_midp
+from harness.statistics.paired import mcnemar_midp, tango
 from harness.statistics.passk import best_of_n, pass_at_k, unbiased_pass_at_k
 from harness.statistics.power import (
     impossible,
@@ -185,6 +185,15 @@ def test_excess_discordance_is_free_of_the_noise_of_reruns() -> None:
         assert value is not None
         total += chance * value
     assert total == pytest.approx((p - q) ** 2)
+
+
+def test_excess_discordance_of_few_issues_is_not_made_narrow_by_their_likeness() -> None:
+    # Two of thirty issues with an excess of 0.1 each: variance alone would count them as 300 issues; 1.5 / runs lets them count as 100.
+    first: Outcomes = {str(issue): [issue < 2, issue < 2, False, False, False] for issue in range(30)}
+    second: Outcomes = {str(issue): [False] * 5 for issue in range(30)}
+    found = noise(first, second).excess
+    assert found.value == pytest.approx(0.2 / 30)
+    assert (found.low, found.high) == pytest.approx(tango(0.2 / 0.3, 0.0, 100))
 
 
 def test_the_noise_of_two_single_runs_follows_from_the_floor() -> None:

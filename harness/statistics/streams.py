@@ -9,8 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from harness.statistics.estimates import LEVEL, Counts, Estimate, Outcomes, Test, count, issue_means, mean, present, t_of, variance, z_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 NULL = "over streams, the arm with memory and the baseline have the same mean on these issues"
 NO_EFFECT = "memory changes the chance of no issue: every attempt of an issue, with or without memory, is a draw of the same"
@@ -119,7 +125,6 @@ def no_effect_on_any_issue(first: Outcomes, second: Outcomes) -> Test:
     changed something for some issue, and not that its mean effect is not 0.
     """
     import numpy as np
-    from scipy.stats import hypergeom
 
     method = "exact conditional, mid-p"
     distribution, least, seen = np.ones(1), 0, 0
@@ -134,7 +139,7 @@ def no_effect_on_any_issue(first: Outcomes, second: Outcomes) -> Test:
         seen += round(sum(mine))
         least += low
         if high > low:
-            distribution = np.convolve(distribution, hypergeom.pmf(np.arange(low, high + 1), size, good, len(mine)))
+            distribution = np.convolve(distribution, _dealt(good, size, len(mine)))
     if not issues:
         return Test(None, NO_EFFECT, method, "No issue was graded in both arms, so there is nothing to compare.")
     if len(distribution) == 1:
@@ -144,3 +149,12 @@ def no_effect_on_any_issue(first: Outcomes, second: Outcomes) -> Test:
     below, above = float(distribution[:place].sum()), float(distribution[place + 1 :].sum())
     point = float(distribution[place])
     return Test(min(2 * (min(below, above) + point / 2), 1.0), NO_EFFECT, method)
+
+
+@lru_cache(maxsize=4096)
+def _dealt(good: int, size: int, drawn: int) -> NDArray[np.float64]:
+    """Chances of 0 or least .. most resolved runs among ``drawn`` of an issue's ``size``, of which ``good`` are resolved (scipy)."""
+    import numpy as np
+    from scipy.stats import hypergeom
+
+    return np.asarray(hypergeom.pmf(np.arange(max(0, good - size + drawn), min(good, drawn) + 1), size, good, drawn))
