@@ -147,6 +147,8 @@ def run(context: click.Context, /, **options: Any) -> None:
         return
     from harness.running import run_command
 
+    if options["protocol"] != "offline" and context.get_parameter_source("bank") is not click.core.ParameterSource.COMMANDLINE:
+        options["bank"] = None  # the bank of a settings file is for `learn` and `recall`; only offline takes one, too
     as_json = options.pop("as_json")
     code, shown = run_command(**options, as_json=as_json)
     if shown:

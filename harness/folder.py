@@ -22,7 +22,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=0.2, poll_interval=0.02)  # `run status` holds it for a moment when it looks
     except Timeout as error:
         raise UsageError(f"another process is working on {folder}", "Wait for it, or choose another folder with --out.") from error
     except OSError as error:
