@@ -48,16 +48,18 @@ def learn_lessons(
     learned: frozenset[Key],
     told: Callable[[Cell, Learned], None],
     go_on: Callable[[], bool] = lambda: True,
+    together: int = CHUNK,
 ) -> bool:
-    """Learn what a frozen bank's lessons teach, in their order; whether all was learned (False: ``go_on`` said no).
+    """Learn what a frozen bank's lessons teach, in their order, so many ``together``; whether all was learned (False: ``go_on`` said no).
 
     ``verdicts`` are those of the attempts that have one; others (infra failures) are passed over, as are outcomes that the arm does not learn from.
     ``learned`` were acknowledged before; ``told`` is called for every other one once it is durable. Raises ModelError where a model cannot be asked.
     """
     lessons = [key for key in plan.lessons if key in verdicts and verdicts[key]["outcome"] in plan.outcomes]
-    for start in range(0, len(lessons), CHUNK):
-        chunk = lessons[start : start + CHUNK]
-        if all(key in learned for key in chunk):
+    for start in range(0, len(lessons), together):
+        # Where one of a chunk was acknowledged its commit was made, and the bank knows the others too.
+        chunk = [key for key in lessons[start : start + together] if key not in learned]
+        if not chunk:
             continue
         if not go_on():
             return False
@@ -65,11 +67,8 @@ def learn_lessons(
         by_issue = {name(key[2]): key for key in chunk}
 
         def one(done: Learned, by_issue: Mapping[str, Key] = by_issue) -> None:
-            key = by_issue[done.issue_id]
-            if key not in learned:
-                told(cells[key], done)
+            told(cells[by_issue[done.issue_id]], done)
 
-        # Those of the chunk that were acknowledged are passed again: the bank knows them, and the commit falls where it would have fallen.
         report = bank.learn_many(attempts, extractor=extractor, session=plan.id, progress=one)
         if report.failures:
             raise report.failures[0].error

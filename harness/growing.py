@@ -93,14 +93,18 @@ class Growing:
         settings: RankingSettings,
         *,
         told: Callable[[Cell, Learned], None],
-    ) -> None:
-        """Learn from the attempts of a wave, in their order, those that failed through the machine left out. Raises ModelError."""
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> bool:
+        """Learn from the attempts of a wave, in their order, those that failed through the machine left out; whether all was learned (False: ``go_on``,
+        asked before each, said no). Raises ModelError."""
         bank = self.bank()
         for key in self.plan.waves[wave]:
             with self._lock:
                 event = self._graded.get(key)
             if event is None or key in self._versions:
                 continue
+            if not go_on():
+                return False
             issue, cell = issues[key[2]], cells[key]
             verdict = verdict_from(event["verdict"]) if event["verdict"] else Verdict.unknown()
             if verdict.outcome not in self.plan.outcomes:
@@ -119,6 +123,7 @@ class Growing:
             with self._lock:
                 self._versions[key] = done.bank_version
                 self._graded.pop(key, None)
+        return True
 
     def close(self) -> None:
         """Close the bank, if it was opened."""

@@ -20,7 +20,7 @@ from harness.attempt import Given, Setting, grade_stage, guarded, run_stage, whe
 from harness.events import AttemptState, Journal, RunState, read_state
 from harness.files import remove_tree
 from harness.folder import scratch_folder
-from harness.frozen import bank_path, copy_given, given, learn_lessons, recall_record, work_out_recalls
+from harness.frozen import CHUNK, bank_path, copy_given, given, learn_lessons, recall_record, work_out_recalls
 from harness.growing import Growing
 from harness.layout import BankPlan, Cell, Key, Layout, lay_out
 from harness.places import LocalPlaces
@@ -317,8 +317,10 @@ class Run:
                     verdicts,
                     extractor,
                     learned=learned,
-                    told=lambda cell, done: write_learned(self._journal, plan, cell, done),
-                    go_on=lambda: not self._tasks.stopping,
+                    told=partial(self._learned, plan),
+                    go_on=self._may_learn,
+                    # What a model was asked for is committed at once; so each has the bank version that it has without a kill in between.
+                    together=1 if self._teacher.asks_to_distil else CHUNK,
                 )
             except ModelError as error:
                 return self._later(plan, error)
@@ -339,17 +341,24 @@ class Run:
         extractor = self._teacher.extractor({key[2]: self._cells[key] for key in plan.lessons}, plan.id)
         settings = plan.readers[0].ranking(self.experiment.recall, before=self.experiment.before)
         try:
-            growing.learn(
-                wave,
-                self._cells,
-                self._issues,
-                extractor,
-                settings,
-                told=lambda cell, done: write_learned(self._journal, plan, cell, done),
+            whole = growing.learn(
+                wave, self._cells, self._issues, extractor, settings, told=partial(self._learned, plan), go_on=self._may_learn
             )
         except ModelError as error:
             return self._later(plan, error)
+        if not whole:
+            raise Stopped
         return None
+
+    def _may_learn(self) -> bool:
+        """Whether a bank may go on to learn. A model that distils is not asked any more once the run's budget is used up; rules cost nothing."""
+        if self._teacher.asks_to_distil and (reason := self._budget.reached(self._journal.seconds)):
+            self._stop(reason)
+        return not self._tasks.stopping
+
+    def _learned(self, plan: BankPlan, cell: Cell, done: Learned) -> None:
+        write_learned(self._journal, plan, cell, done)
+        self._bank_tries.pop(plan.id, None)
 
     def _later(self, plan: BankPlan, error: ModelError) -> float:
         """Seconds until a bank's learning is tried again after its model could not be asked; after the last try the error ends the run, resumably."""
@@ -392,7 +401,8 @@ def write_learned(journal: Journal, plan: BankPlan, cell: Cell, learned: Learned
         status="nothing" if not learned.items and not learned.quarantined else "learned",
         items=[{"id": item.id, "title": item.title, "reach": item.reach, "polarity": item.polarity} for item in learned.items],
         quarantined=len(learned.quarantined),
-        rejected=len(learned.rejected),
+        # What was refused is not stored, so that nobody knows it any more where the bank was faster than the journal.
+        rejected=None if learned.status == "already" else len(learned.rejected),
         bank_version=learned.bank_version,
     )
 

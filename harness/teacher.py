@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Teacher:
     """The judge and the extractor of one run.
 
-    ``taught`` are the attempts that some bank learns from: with a judge that costs money only these are judged. ``spent`` is told what each call used.
+    ``taught`` are the attempts that some bank learns from: by a judge that costs money only these are judged. ``spent`` is told what each call used.
+    ``asks_to_distil`` says whether distilling asks a language model.
     Raises UsageError or ModelError where a language model is asked for and there is no key.
     """
 
@@ -42,7 +43,8 @@ class Teacher:
         self._taught = taught
         self._spent = spent
         self._now = threading.local()
-        asks = experiment.verdict == "llm" or experiment.extractor.startswith("llm")
+        self.asks_to_distil = experiment.extractor.startswith("llm")
+        asks = experiment.verdict == "llm" or self.asks_to_distil
         self._claude = make_claude(experiment, self._record, limiter) if asks and taught else None
         self._judge: Judge | None = None
         if experiment.verdict == "rules":
@@ -58,14 +60,14 @@ class Teacher:
         """The verdict on an attempt, None where nobody needs one. ``resolved`` is what the hidden tests say; only ``tests`` looks at it."""
         if self._experiment.verdict == "tests":
             return Verdict.from_tests(resolved=resolved)
-        if self._judge is None or (self._claude is not None and cell.key not in self._taught):
+        if self._judge is None or (self._experiment.verdict == "llm" and cell.key not in self._taught):
             return None
         with self._asking(cell, "judge"):
             return self._judge.judge(issue, trajectory)
 
     def extractor(self, cells: Mapping[str, Cell], bank: str) -> Extractor:
         """The extractor for the lessons of one bank. ``cells``: issue id -> the attempt that teaches."""
-        if not self._experiment.extractor.startswith("llm"):
+        if not self.asks_to_distil:
             from swe_memory.extract.rules import RulesExtractor
 
             return RulesExtractor()

@@ -54,11 +54,17 @@ class Killing:
         self._process.communicate()
 
     def run(
-        self, options: dict[str, Any], *, kill: tuple[str, int] | None = None, temporary: Path, agent: dict[str, Any] | None = None
+        self,
+        options: dict[str, Any],
+        *,
+        kill: tuple[str, int] | None = None,
+        temporary: Path,
+        agent: dict[str, Any] | None = None,
+        variables: dict[str, str] | None = None,
     ) -> Ended:
-        """``run_command(**options)``, killed when the point ``kill[0]`` is passed for the ``kill[1]``-th time."""
+        """``run_command(**options)``, killed when the point ``kill[0]`` is passed for the ``kill[1]``-th time; with these environment ``variables``."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        job = {"options": options, "kill": kill, "temporary": str(temporary), "agent": agent or {}}
+        job = {"options": options, "kill": kill, "agent": agent or {}, "variables": {**(variables or {}), "TMPDIR": str(temporary)}}
         self._process.stdin.write(json.dumps(job, default=str) + "\n")
         self._process.stdin.flush()
         return Ended(**json.loads(self._process.stdout.readline()))
@@ -110,19 +116,19 @@ def set_points(points: Points) -> None:
     from swe_memory.store import Store
     from swe_memory.store.tables import Tables
 
-    points.around(events.Journal, "append", lambda journal, event, **fields: event)
+    points.around(events.Journal, "append", lambda _, event, **fields: _event(event, fields))
     for module in (attempt, folder, frozen, running, trajectory_file):
         if hasattr(module, "write_file"):
-            points.around(module, "write_file", lambda path, text: _kind(path.name))
-    points.around(Store, "write", lambda *arguments, **more: "rows")
-    points.around(Store, "commit", lambda *arguments, **more: "commit")
-    points.around(Tables, "create", lambda *arguments, **more: "tables")
-    points.around(Tables, "create_generation", lambda *arguments, **more: "generation")
+            points.around(module, "write_file", lambda path, _: _kind(path.name))
+    points.around(Store, "write", lambda *_, **__: "rows")
+    points.around(Store, "commit", lambda *_, **__: "commit")
+    points.around(Tables, "create", lambda *_, **__: "tables")
+    points.around(Tables, "create_generation", lambda *_, **__: "generation")
     write, replace, rename, copy = os.write, Path.replace, Path.rename, shutil.copytree
 
     def torn(file: int, data: bytes) -> int:
         if data[:1] == b"{" and b'"event": ' in data:
-            points.here(f"torn {json.loads(data)['event']}", lambda: write(file, data[: len(data) // 2]))
+            points.here(f"torn {_event(json.loads(data)['event'], json.loads(data))}", lambda: write(file, data[: len(data) // 2]))
         return write(file, data)
 
     def replaced(path: Path, target: Any) -> Path:
@@ -143,10 +149,16 @@ def set_points(points: Points) -> None:
     os.write = torn  # type: ignore[assignment]
     Path.replace = replaced  # type: ignore[method-assign]
     Path.rename = renamed  # type: ignore[method-assign]
+
     def tree(source: Any, target: Any, *given: Any, **more: Any) -> Any:
         return copy(source, target, *given) if given else copy(source, target, copy_function=one)  # with arguments: it calls itself
 
     shutil.copytree = tree
+
+
+def _event(kind: str, fields: dict[str, Any]) -> str:
+    """``judge usage`` and ``extract usage`` are told apart from an agent's."""
+    return f"{fields['role']} usage" if kind == "usage" and fields["role"] != "agent" else kind
 
 
 def _kind(name: str) -> str:
@@ -172,8 +184,8 @@ def share_swebench(answer: int) -> None:
     os.close(ours[0])
     os.close(theirs[1])
     worker = _Worker(child, os.fdopen(ours[1], "w", encoding="utf-8"), os.fdopen(theirs[0], encoding="utf-8"))
-    grading.Grader._ensure = lambda self: worker  # type: ignore[method-assign,assignment,return-value]
-    grading.Grader.close = lambda self: None  # type: ignore[method-assign]
+    grading.Grader._ensure = lambda _: worker  # type: ignore[method-assign,assignment,return-value]
+    grading.Grader.close = lambda _: None  # type: ignore[method-assign]
 
 
 @dataclass
@@ -195,14 +207,14 @@ def work(job: dict[str, Any], answer: int) -> None:
     from tests.quick_bench import Scripted
 
     signal.alarm(120)
-    os.environ["TMPDIR"] = job["temporary"]
+    os.environ.update(job["variables"])
     tempfile.tempdir = None
     share_swebench(answer)
     points = Points(tuple(job["kill"]) if job["kill"] else None)  # type: ignore[arg-type]
     set_points(points)
     give_up = job["agent"].pop("gives_up", None)
     agent = Scripted(**job["agent"], **({} if give_up is None else {"gives_up": lambda number: number in give_up}))
-    scheduler.make_agent = lambda name: agent  # type: ignore[assignment]
+    scheduler.make_agent = lambda _: agent  # type: ignore[assignment]
     sys.stderr = said = io.StringIO()
     options = {name: Path(value) if name in ("out", "repositories") else value for name, value in job["options"].items()}
     try:
@@ -270,7 +282,8 @@ def main() -> None:
         _, status = os.waitpid(child, 0)
         if os.WIFSIGNALED(status):
             said = json.dumps({"killed": True, "code": -os.WTERMSIG(status), "said": ""})
-        print(said or json.dumps({"killed": False, "code": -1, "said": "it broke"}), flush=True)
+        sys.stdout.write((said or json.dumps({"killed": False, "code": -1, "said": "it broke"})) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
