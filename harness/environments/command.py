@@ -25,6 +25,7 @@ from swe_memory.errors import InfraError
 
 TIMED_OUT = 124  # as timeout(1) reports it
 SIGNALLED = 128  # a shell's code for a command that a signal ended, less the signal
+_KILLED = SIGNALLED + signal.SIGKILL
 _GRACE = 1.0  # seconds between SIGTERM and SIGKILL
 _PATIENCE = 10.0  # seconds beyond its limit after which a command's own watch counts as dead
 _LOOK = 0.1  # seconds between two looks at whether a command is to be stopped
@@ -118,14 +119,16 @@ class Command:
                 raise NotStarted(printed.text()[:300] or "it printed nothing")
             if ending == "stopped":
                 self._stop(stream, printed.shell)
-                return Execution(printed.text(), SIGNALLED + signal.SIGKILL if printed.code is None else printed.code)
+                return Execution(printed.text(), _KILLED if printed.code is None else printed.code)
             if ending == "over" and printed.code is None:
                 printed.code = self._code(stream)
         finally:
             stream.close()
-        if ending == "late" or (time.monotonic() - started >= self._limit and printed.code in (TIMED_OUT, SIGNALLED + signal.SIGKILL)):
+        if ending == "late" or (time.monotonic() - started >= self._limit and printed.code in (TIMED_OUT, _KILLED)):
             self._sweep(printed.shell)
             return Execution(printed.text(), TIMED_OUT, timed_out=True)
+        if printed.code in (None, _KILLED):
+            self._container.check_alive()
         if printed.code is None:
             raise self._container.broken("follow a command to its end", None)
         return Execution(printed.text(), printed.code)

@@ -41,6 +41,8 @@ main "$@" 2>/dev/null
 echo "$a$b $?"
 """
 _BLOCK = 65_536
+_SETTLING = 2.0  # seconds after which an engine has told what became of a container
+_LOOK = 0.05  # seconds between two looks at that
 _CODE = 8  # bytes of a code and its newline, at most
 _HEADER = 8  # bytes before each block of a stream: which stream, and how long
 
@@ -180,8 +182,9 @@ class Container:
                     raise InfraError(f"a command of the harness printed more than {limit} bytes in container {self.name}")
         finally:
             stream.close()
-        code = self.returncode(stream)
-        return Finished(bytes(output), UNKNOWN if code is None else code)
+        # It was killed, or the whole container was.
+        self.check_alive()
+        return Finished(bytes(output), UNKNOWN)
 
     def put(self, path: str, content: bytes, *, mode: int = 0o644) -> None:
         """Write a file, owned by root, whose folder is made if need be."""
@@ -199,8 +202,12 @@ class Container:
         import requests
 
         name = f"container {self.name}"
+        until = time.monotonic() + _SETTLING
         try:
-            state = self._state()
+            while (state := self._state()).get("Running") and state["StartedAt"] == self._began and not state.get("Paused"):
+                if time.monotonic() > until:
+                    break
+                time.sleep(_LOOK)  # what happens to it may not be told yet
         except docker.errors.NotFound:
             return InfraError(f"could not {doing}: {name} was removed from outside", "Leave containers alone while a run uses them.")
         except (docker.errors.DockerException, requests.RequestException, OSError) as silent:
@@ -225,6 +232,25 @@ class Container:
         with engine_errors(f"look at container {self.name}"):
             state = self._state()
         return bool(state.get("Running")) and state["StartedAt"] == self._began
+
+    def check_alive(self) -> None:
+        """To be called where a process ended that should not have: raises InfraError if it ended with its container.
+
+        Engines tell of the process before they tell of the container, so a new process is tried first, and then the engine is given some time.
+        """
+        stream = self.open(["true"])
+        try:
+            while stream.read(_SETTLING) not in (b"", None):
+                pass
+        finally:
+            stream.close()
+        until = time.monotonic() + _SETTLING
+        while self.running():
+            # Without success, it may still be alive and have no room for another process.
+            if self.returncode(stream) == 0 or time.monotonic() > until:
+                return
+            time.sleep(_LOOK)
+        raise self.broken("run a command", None)
 
     def _state(self) -> Mapping[str, Any]:
         state: Mapping[str, Any] = self._api.inspect_container(self.id)["State"]
