@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_statistics import arms, every_number_is_plain, made
+from made_outcomes import arms, every_number_is_plain, made
 
 from harness.statistics.curves import gain_within, learning_curve, resolved_within, within
 from harness.statistics.design import (
@@ -151,7 +151,7 @@ def test_resolved_within_counts_a_run_from_the_call_that_it_took() -> None:
     assert [point.estimate.value for point in resolved_within(outcomes, calls, (9, 10, 30))] == [0.0, 0.25, 0.5]
 
 
-@settings(deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(arms, calls_of_arms)
 def test_the_curve_never_falls(outcomes: Outcomes, calls: Counts) -> None:
     values = [point.estimate.value for point in resolved_within(outcomes, calls, (1, 10, 40, 90))]
@@ -250,7 +250,7 @@ def test_a_few_lucky_uses_of_an_item_stay_near_no_effect() -> None:
     assert "not run twice" in item_effect([(True, False)], None).effect.why
 
 
-@settings(deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30), st.floats(0, 1))
 def test_an_item_turned_round_has_the_effect_turned_round(pairs: list[tuple[bool, bool]], floor: float) -> None:
     one, other = item_effect(pairs, floor).effect, item_effect([(b, a) for a, b in pairs], floor).effect
