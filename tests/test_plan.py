@@ -163,8 +163,10 @@ WRONG: tuple[Any, ...] = (
     {},
     {"a": []},
 )
+CHOICES = ("protocol", "verdict", "recall")
+TEXTS = [entry.name for entry in fields(Experiment) if isinstance(getattr(WHOLE, entry.name), str) and entry.name not in CHOICES]
 RIGHT: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("dataset", "dataset_hash", "agent", "extractor", "model", "endpoint", "embedder"), ("x", "", "none")),
+    **dict.fromkeys(TEXTS, ("x", "", "none")),
     "bank": ({}, {"a": []}),
     "before": (True,),
     "versions": ({},),
