@@ -123,7 +123,8 @@ def several_runs(replications: int, seed: int) -> Iterator[Row]:
         random = np.random.default_rng([seed, 2, number])
         tally = Tally("several runs", scenario, world)
         shocks, effects, _ = population(world)
-        for turn in range(replications if world.issues > 100 else 2 * replications):
+        often = 1 if world.issues > 100 else 4  # small ones are cheap
+        for turn in range(often * replications):
             base, memory = (part[0] for part in world.logits(1, random))
             shock = logit_shock(world) * random.standard_normal() if world.shock else 0.0
             q, p = expit(base), expit(memory + shock)
@@ -135,7 +136,7 @@ def several_runs(replications: int, seed: int) -> Iterator[Row]:
             tally.add("score, these", covers(found.difference, float(np.mean(p - q))), LEAST)
             if not world.arm and not world.shock:
                 tally.add("score test, level", found.test.p is not None and found.test.p < 0.05, LEVEL)
-            if turn % 6 == 0:
+            if turn % (5 * often) == 0:
                 for method in ("percentile", "BCa"):
                     tally.add(
                         f"{method} bootstrap (check), like",
@@ -166,7 +167,7 @@ def streams(replications: int, seed: int) -> Iterator[Row]:
         discordant = float(np.sum(p * (1 - q) + (1 - p) * q))
         for count, reruns in ((1, 1), (1, 3), (2, 2), (3, 1), (3, 3), (5, 3)):
             tally = Tally("streams", f"{scenario}; {count} + {reruns}", world, discordant)
-            for turn in range(replications):
+            for turn in range(4 * replications if null and count == 1 else replications):
                 picked = random.integers(0, len(outcomes), count) if count > 1 else np.array([turn % len(outcomes)])
                 got = world.lost(outcomes[picked].T, 0, random)
                 first = runs(got)
@@ -242,7 +243,7 @@ def steps(replications: int, seed: int) -> Iterator[Row]:
             float(part.mean()) for part in attempts_with_calls(world, count, -(-400_000 // world.issues), np.random.default_rng(5))
         )
         tally = Tally("calls", scenario, world)
-        for turn in range(replications):
+        for turn in range(replications if world.issues > 100 else 3 * replications):
             first, mine, second, other = (runs(part[0].astype(float)) for part in attempts_with_calls(world, count, 1, random))
             tally.add("restricted mean, t, like", covers(restricted_means(mine, other, LIMIT).difference, b - d))
             if turn % 2 == 0:
@@ -349,7 +350,7 @@ def others(replications: int, seed: int) -> Iterator[Row]:
 mcnemar_midp_cached = lru_cache(maxsize=100_000)(mcnemar_midp)
 
 SECTIONS: dict[str, tuple[Callable[[int, int], Iterator[Row]], int]] = {
-    "one bank": (one_bank, 6_000),
+    "one bank": (one_bank, 5_000),
     "several runs": (several_runs, 1_000),
     "streams": (streams, 700),
     "rate": (rates, 4_000),
