@@ -57,6 +57,12 @@ class ScriptedModel:
         self._played: dict[tuple[str, int], int] = {}
         self._lock = threading.Lock()
 
+    @property
+    def faults_played(self) -> int:
+        """How often something went wrong on purpose."""
+        with self._lock:
+            return sum(min(number, len(self._faults.get(place, ()))) for (_, place), number in self._played.items())
+
     def __call__(self, request: Request) -> str | Reply:
         if "tools" not in request.body:
             return self._otherwise(request) if self._otherwise else Error(400, "nobody wrote a script for this question")
