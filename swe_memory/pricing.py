@@ -96,10 +96,14 @@ def _name(model: str, seller: object) -> str | None:
     return f"vertex:{model.removeprefix('vertex_ai/')}" if seller == "vertex_ai-anthropic_models" else None
 
 
-def listed(model: str) -> bool:
-    """Whether the list has a price for a model by its name at litellm, of whatever seller, with or without the seller's name in front."""
+def priced(model: str) -> bool:
+    """Whether what a model's calls cost will be known: of Claude's, as :func:`price` has it; of ``litellm:NAME`` (or ``litellm_response:``, ...), whatever
+    seller's it is, by its name there with or without the seller's in front."""
+    start, _, name = model.partition(":")
+    if not start.startswith("litellm"):
+        return price(model) is not None
     entries, _ = _entries()
-    found = (entries.get(name) for name in (model, model.partition("/")[2]))
+    found = (entries.get(name) for name in (name, name.partition("/")[2]))
     return any(isinstance(entry, dict) and _rates(entry, "", None) is not None for entry in found)
 
 

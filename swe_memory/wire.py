@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from swe_memory.errors import UsageError
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _CacheWrites(BaseModel):
@@ -141,7 +144,7 @@ def seconds_to_wait(milliseconds: str | None, after: str | None) -> float:
 def sendable(value: Any) -> Any:
     """``value`` (JSON) with each half of a surrogate pair, as JSON files may hold, replaced: it cannot be sent as UTF-8."""
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return _SURROGATE.sub("?", value) if _SURROGATE.search(value) else value
     if isinstance(value, Mapping):
         return {sendable(key): sendable(part) for key, part in value.items()}
     return [sendable(part) for part in value] if isinstance(value, list | tuple) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -364,17 +365,33 @@ def test_a_patch_that_was_collected_later_is_what_the_file_says(shop: Path, serv
     assert (info["submission"], info["exit_status"]) == ("diff --git a/x b/x\n", "PatchTooLarge")
 
 
-def test_minis_inspector_shows_every_step(shop: Path, serve: Any) -> None:
-    with FakeAnthropic(ScriptedModel({ISSUE.title: [("ls", "cat shop/marks.py"), Message("hm"), *EDIT]})) as api:
+def test_minis_inspector_opens_it_and_shows_every_step(shop: Path, serve: Any, tmp_path: Path) -> None:
+    """The viewer itself, without a terminal: it takes a second or two to start."""
+    says = tool_use(EDIT[0], text="The limit must pass.", thinking="It says >, so 5 of 5 fails.")
+    with FakeAnthropic(ScriptedModel({ISSUE.title: [("ls", "cat shop/marks.py"), Message("hm"), says, *EDIT[1:]]})) as api:
         serve(api)
-        found = attempt(assignment(ISSUE, shop))
-    from minisweagent.models.utils.content_string import get_content_string
-    from minisweagent.run.utilities.inspector import _messages_to_steps
+        work = assignment(ISSUE, shop)
+        found = attempt(work)
+    path = tmp_path / "i.traj.json"
+    path.write_text(trajectory_document(found, "", {}, work.limits), encoding="utf-8")
+    from minisweagent.run.utilities.inspector import TrajectoryInspector
+    from textual.widgets import Static
 
-    pages = _messages_to_steps(list(found.document["messages"]))
-    assert len(pages) == 1 + 4, "the prompts, and one page for each turn that acted"
-    shown = "\n".join(get_content_string(message) for page in pages for message in page)
-    assert "cat shop/marks.py" in shown and "points > limit" in shown and ISSUE.title in shown
+    async def pages() -> list[str]:
+        inspector = TrajectoryInspector([path])
+        shown = []
+        async with inspector.run_test() as pilot:
+            for _ in range(inspector.n_steps):
+                await pilot.pause()
+                shown.append("\n".join(str(widget.render()) for widget in inspector.query(Static)))
+                await pilot.press("l")
+        return shown
+
+    shown = asyncio.run(pages())
+    assert len(shown) == 1 + 4, "the prompts, and one page for each turn that acted"
+    assert ISSUE.title in shown[0]
+    assert "cat shop/marks.py" in shown[1] and "points > limit" in shown[1]
+    assert "It says >, so 5 of 5 fails." in shown[2]
 
 
 def test_the_same_attempt_leaves_the_same_document_wherever_it_was_made(shop: Path, serve: Any, tmp_path: Path) -> None:
@@ -434,6 +451,7 @@ def test_settings_reach_the_request_and_have_one_spelling(settings: str, spec: s
         ("mini:speed=fast", "claude-haiku-5-5", "no setting 'speed=fast'"),
         ("mini:thinking=10", "claude-haiku-5-5", "from 1024"),
         ("mini:thinking=5000,max-tokens=4000", "claude-haiku-5-5", "leaves no room"),
+        ("mini:thinking=20000", "claude-haiku-5-5", "leaves no room in max-tokens=16384"),
         ("mini:effort=huge", "claude-haiku-5-5", "none of the API's"),
         ("mini:effort=low,effort=high", "claude-haiku-5-5", "twice"),
         ("mini", "litellm:", "names no model"),
@@ -513,6 +531,14 @@ def test_a_model_of_litellms_makes_the_same_attempt_with_minis_own_class(shop: P
                 attempt(assignment(ISSUE, shop), agent)
         replies = iter([Error(400, "prompt is too long: 9 tokens > 8 maximum")])
         assert attempt(assignment(ISSUE, shop), agent).exit_status == "ContextWindowExceeded"
+
+        replies = iter([f"THOUGHT: on.\n\n```mswea_bash_command\n{command}\n```" for command in ("git status", "echo two", GIVE_UP)])
+        work = assignment(ISSUE, shop, "a note")
+        found = attempt(work, MiniAgent("litellm_textbased:anthropic/claude-haiku-5-5"))
+        assert (found.exit_status, found.calls, found.actions, found.patch) == ("Submitted", 3, 3, "")
+        assert [step.actions[0].command for step in found.steps] == ["git status", "echo two", GIVE_UP]
+        assert "tools" not in api.requests[-1].body
+        assert work.meter.spent.calls == 3
 
     with FakeAnthropic(lambda _: tool_use("true")) as api:
         serve(api)

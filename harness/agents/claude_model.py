@@ -17,6 +17,7 @@ from minisweagent.exceptions import FormatError, InterruptAgentFlow
 from minisweagent.models.utils.actions_toolcall import BASH_TOOL, format_toolcall_observation_messages, parse_toolcall_actions
 from pydantic import BaseModel, ConfigDict
 
+from harness.agents.mini_config import MAX_TOKENS
 from harness.metering import STATUS, LimitReached, Meter
 from swe_memory.claude import Claude, ContextFull, ModelCallError, OutOfTime, Turn
 from swe_memory.errors import InfraError
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 CONTEXT_FULL = "ContextWindowExceeded"
 """Exit status of an attempt whose conversation is longer than the model takes."""
-
-MAX_TOKENS = 16_384
-"""Longest reply, thinking included. A command is short, but one that writes a file is as long as the file."""
 
 _BASH: ToolParam = {
     "name": BASH_TOOL["function"]["name"],

@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from harness.agents.mini_config import TESTBED, MiniSettings, agent_config, load_mini, swebench_config
+from harness.agents.mini_config import MAX_TOKENS, TESTBED, MiniSettings, agent_config, load_mini, swebench_config
 from harness.trajectory_file import Recorded
 from swe_memory.errors import UsageError
 from swe_memory.records import Trajectory
@@ -34,12 +34,14 @@ class MiniAgent:
     classes (``litellm_response:`` for the Responses API, ``litellm_textbased:`` for models without tools). ``settings``: see
     :meth:`harness.agents.mini_config.MiniSettings.parse`; they are for Claude.
 
+    ``claude`` is a transport of one's own, in place of the one that :meth:`connect` makes.
+
     Raises UsageError for what cannot be: no model, an unknown setting, mini-SWE-agent not installed. No key is needed before :meth:`connect`.
     """
 
     users_environment = False
 
-    def __init__(self, model: str, settings: str = "") -> None:
+    def __init__(self, model: str, settings: str = "", *, claude: Claude | None = None) -> None:
         if not model:
             raise UsageError("the agent mini needs a language model", "Name one with --model, for example --model claude-haiku-5-5.")
         if find_spec("minisweagent") is None:
@@ -58,16 +60,14 @@ class MiniAgent:
             raise UsageError(
                 f"{model!r} {what}", "Write it as in litellm:openai/gpt-5, and install litellm with: pip install 'swe-memory[harness]'"
             )
-        self._claude: Claude | None = None
+        self._claude = claude
         self._lock = threading.Lock()
 
     def check(self, limits: Limits) -> None:
         """Raises UsageError for limits that cannot be kept: dollars, where the model's price is not known."""
-        from swe_memory.pricing import listed, price
+        from swe_memory.pricing import priced
 
-        if limits.cost is None:
-            return
-        if not (listed(self._litellm[1]) if self._litellm else price(self.model)):
+        if limits.cost is not None and not priced(self.model):
             raise UsageError(
                 f"an attempt's limit in dollars cannot be kept for {self.model!r}: its price is not known here",
                 "Limit calls or tokens instead.",
@@ -78,7 +78,7 @@ class MiniAgent:
         load_mini()
         if self._litellm:
             return
-        from harness.agents.claude_model import MAX_TOKENS, transport
+        from harness.agents.claude_model import transport
 
         with self._lock:
             if self._claude is None:

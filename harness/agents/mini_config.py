@@ -22,6 +22,9 @@ TESTBED = "/testbed"
 MEMORY = "{% if memory %}\n\n{{ memory }}{% endif %}"
 """What its system template ends with: a variable, so that nothing in a memory is ever taken for a template."""
 
+MAX_TOKENS = 16_384
+"""Longest reply of Claude's, thinking included. A command is short, but one that writes a file is as long as the file."""
+
 _FILES = {"litellm_textbased": "swebench_backticks.yaml"}
 _THINKING = ("adaptive", "between_tools", "disabled")
 _LEAST_THINKING = 1024  # tokens; the API takes no smaller budget
@@ -56,8 +59,8 @@ class MiniSettings:
             thinking = {"type": value}
         elif value:
             budget = _tokens(given, "thinking", _LEAST_THINKING)
-            if max_tokens is not None and budget is not None and budget >= max_tokens:
-                raise UsageError(f"thinking={budget} leaves no room in max-tokens={max_tokens}", "Give more max-tokens, or less thinking.")
+            if budget is not None and budget >= (longest := max_tokens or MAX_TOKENS):
+                raise UsageError(f"thinking={budget} leaves no room in max-tokens={longest}", "Give more max-tokens, or less thinking.")
             thinking = {"type": "enabled", "budget_tokens": budget}
         effort = given.get("effort")
         if effort is not None and effort not in get_args(Effort):
