@@ -188,8 +188,10 @@ def test_an_answer_cut_off_twice_says_so_even_if_its_text_would_parse(connect: C
         assert "cut off at 200 tokens" in failure.reason
 
 
-@pytest.mark.parametrize("fault", [Error(429), Error(529), Error(500), Error(408), Cut(), Error(503)], ids=lambda fault: str(fault)[:18])
-def test_a_passing_fault_is_retried_and_only_answers_are_counted(connect: Connect, fault: Error | Cut) -> None:
+@pytest.mark.parametrize(
+    "fault", [Error(429), Error(529), Error(500), Error(408), Cut(), Error(503), Raw(b'{"type": "mess')], ids=lambda fault: str(fault)[:18]
+)
+def test_a_passing_fault_is_retried_and_only_answers_are_counted(connect: Connect, fault: Error | Cut | Raw) -> None:
     with FakeAnthropic([fault, fault, GOOD]) as api:
         claude = connect(api)
         answer = _ask(claude)
@@ -265,8 +267,9 @@ def test_an_unknown_model_is_named(connect: Connect) -> None:
         _ask(connect(api, model="claude-nope"))
 
 
-def test_a_question_that_is_too_large_for_the_api_is_a_failure_of_this_question_alone(connect: Connect) -> None:
-    with FakeAnthropic([Error(413)]) as api:
+@pytest.mark.parametrize("error", [Error(413), Error(400, "prompt is too long: 210000 tokens > 200000 maximum")], ids=["413", "400"])
+def test_a_question_that_is_too_large_for_the_api_is_a_failure_of_this_question_alone(connect: Connect, error: Error) -> None:
+    with FakeAnthropic([error]) as api:
         failure = _failure(connect(api))
         assert (failure.kind, failure.usage.calls) == ("too_long", 0)
 

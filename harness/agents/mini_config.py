@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -89,6 +90,8 @@ def _tokens(given: Mapping[str, str], name: str, least: int) -> int | None:
 def load_mini() -> None:
     """Import mini-SWE-agent so that it prints nothing, makes no folder of its own and reads no file of settings, keys among them."""
     with _loading, tempfile.TemporaryDirectory() as nowhere:
+        if "minisweagent" in sys.modules:
+            return
         own = {"MSWEA_SILENT_STARTUP": "1", "MSWEA_GLOBAL_CONFIG_DIR": nowhere}
         before = {name: os.environ.get(name) for name in own}
         os.environ.update(own)
