@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.agents import Agent, Assignment
+from harness.agents.command import CALLS_UNKNOWN
 from harness.events import Journal, write_file
 from harness.files import to_bytes
 from harness.layout import Cell
@@ -133,6 +134,8 @@ def run_stage(setting: Setting, cell: Cell, instance: Instance, given: Given) ->
         meter = Meter(setting.limits, lambda usage: _spent(setting, cell, usage))
         work = Assignment(instance.issue, given.prompt, setting.limits, meter, place.workdir, place.scratch, notes)
         trajectory = _agent(setting, work, Stoppable(place.environment, setting.halt))
+        if CALLS_UNKNOWN in notes:  # what it cost is not known either, and no budget in dollars may take that for nothing
+            _spent(setting, cell, Usage(cost=None))
         if trajectory.patch is None:
             trajectory = _collected(trajectory, place)
         steps = _plain_steps(trajectory, place)
@@ -147,8 +150,6 @@ def run_stage(setting: Setting, cell: Cell, instance: Instance, given: Given) ->
 
 
 def _finish(setting: Setting, cell: Cell, trajectory: Trajectory, began: float, notes: list[str]) -> Mapping[str, Any]:
-    from harness.agents.command import CALLS_UNKNOWN
-
     counted = CALLS_UNKNOWN not in notes
     return setting.journal.append(
         "finished",
