@@ -36,7 +36,8 @@ KINDS = ("session", "started", "finished", "graded", "learned", "frozen", "usage
 class AttemptState:
     """What the journal knows of one attempt. A part is empty until its event was seen; starting again empties what came after.
 
-    ``failures`` are the reasons of all its infra failures, ``usage`` is what all its tries used, killed ones included.
+    ``failures`` are the reasons of all its infra failures, ``usage`` is what all its tries used, killed ones included; ``agent`` is what the agent alone used
+    in the last try.
     """
 
     key: Key
@@ -46,6 +47,7 @@ class AttemptState:
     starts: int = 0
     failures: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    agent: Usage = field(default_factory=Usage)
 
     @property
     def infra(self) -> bool:
@@ -64,7 +66,8 @@ class BankState:
 @dataclass(frozen=True, slots=True)
 class RunState:
     """Every attempt and bank that the journal speaks of; what was used, by role (agent, judge, extract), killed attempts included; seconds of work over all
-    sessions; the events that could not be read (named and skipped)."""
+    sessions; the events that could not be read (named and skipped). ``memory`` is what judging and distilling used: (role, id of the bank or "", the attempt
+    that it was about) -> usage."""
 
     attempts: Mapping[Key, AttemptState] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -72,6 +75,7 @@ class RunState:
     usage: Mapping[str, Usage] = field(default_factory=dict)
     seconds: float = 0.0
     sessions: int = 0
+    memory: Mapping[tuple[str, str, Key], Usage] = field(default_factory=dict)
 
     @property
     def spent(self) -> Usage:
@@ -103,6 +107,8 @@ class _Folding:
         self.frozen: dict[str, Mapping[str, Any]] = {}
         self.by_attempt: dict[Key, list[float | None]] = {}
         self.by_role: dict[str, list[float | None]] = {}
+        self.by_agent: dict[Key, list[float | None]] = {}
+        self.by_memory: dict[tuple[str, str, Key], list[float | None]] = {}
         self.sessions: list[float] = [0.0]
 
     def take(self, event: Mapping[str, Any]) -> str:
@@ -131,7 +137,13 @@ class _Folding:
         if wrong := wrong_field(kind, event) or ("" if before else "what must come before it is missing"):
             return f"({kind}, {' '.join(key)}) was skipped: {wrong}"
         if kind == "usage":
-            for sums in (self.by_attempt.setdefault(key, [0, 0, 0, 0.0]), self.by_role.setdefault(event["role"], [0, 0, 0, 0.0])):
+            role, bank = event["role"], event.get("bank")
+            whose = (
+                self.by_agent.setdefault(key, [0, 0, 0, 0.0])
+                if role == "agent"
+                else self.by_memory.setdefault((role, bank if isinstance(bank, str) else "", key), [0, 0, 0, 0.0])
+            )
+            for sums in (self.by_attempt.setdefault(key, [0, 0, 0, 0.0]), self.by_role.setdefault(role, [0, 0, 0, 0.0]), whose):
                 for place, name in enumerate(("calls", "input", "output", "cost")):
                     one, other = sums[place], event[name]
                     sums[place] = None if one is None or other is None else one + other
@@ -141,6 +153,7 @@ class _Folding:
             return ""
         if kind == "started":
             state = AttemptState(key, started=event, starts=state.starts + 1, failures=state.failures)
+            self.by_agent.pop(key, None)
         elif kind == "finished":
             state = replace(state, finished=event, graded={})
         elif kind == "graded":
@@ -155,10 +168,11 @@ class _Folding:
         attempts = dict(self.attempts)
         for key, sums in self.by_attempt.items():
             if key in attempts:
-                attempts[key] = replace(attempts[key], usage=_usage(sums))
+                attempts[key] = replace(attempts[key], usage=_usage(sums), agent=_usage(self.by_agent.get(key, [0, 0, 0, 0.0])))
         banks = {name: BankState(self.learned.get(name, {}), self.frozen.get(name, {})) for name in sorted({*self.learned, *self.frozen})}
         usage = {role: _usage(sums) for role, sums in sorted(self.by_role.items())}
-        return RunState(attempts, tuple(self.problems), banks, usage, sum(self.sessions), len(self.sessions) - 1)
+        memory = {about: _usage(sums) for about, sums in self.by_memory.items()}
+        return RunState(attempts, tuple(self.problems), banks, usage, sum(self.sessions), len(self.sessions) - 1, memory)
 
 
 def _usage(sums: list[float | None]) -> Usage:
