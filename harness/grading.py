@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from harness.environments.local import LocalEnvironment
+from harness.environments.local import LocalEnvironment, end_left_behind
 from harness.files import remove_tree, to_bytes
 from harness.gitcmd import GitError, git
 from harness.instances import Instance
@@ -293,6 +293,7 @@ def _remove_abandoned(parent: Path) -> None:
             handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                end_left_behind(folder)
                 remove_tree(folder)
             finally:
                 os.close(handle)

@@ -90,18 +90,19 @@ class LocalPlaces:
                 inherit=users_environment,
                 halt=self.halt,
             ) as environment:
-                yield LocalPlace(environment, workdir, place / "scratch")
+                yield LocalPlace(environment, workdir, place / "scratch", self.folder)
         finally:
             remove_tree(place)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalPlace:
-    """See :class:`Place`."""
+    """See :class:`Place`. ``folder`` is where all places lie."""
 
     environment: LocalEnvironment
     copy: Workdir
     scratch: Path
+    folder: Path
     prepared: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -112,7 +113,7 @@ class LocalPlace:
     def patch(self) -> str:
         """See :class:`Place`. What the commands left running is ended first."""
         self.environment.close()
-        return self.copy.patch()
+        return self.copy.patch(self.folder)
 
     def plain(self, text: str) -> str:
         """See :class:`Place`."""

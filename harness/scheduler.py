@@ -138,12 +138,14 @@ class Run:
         and is raised. Whatever happens, ``--resume`` goes on from there.
         """
         from harness.budget import RunBudget
+        from harness.environments.local import end_left_behind
         from harness.grading import Grader
         from swe_memory.rate import RateLimiter
 
         s = self._settings
         path = self.folder / "events.jsonl"
         state = read_state(path)
+        end_left_behind(self._scratch)
         remove_tree(self._scratch)
         self._scratch.mkdir(parents=True, exist_ok=True)
         self._budget = RunBudget(

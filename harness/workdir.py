@@ -72,9 +72,9 @@ class Workdir:
     objects: Path
     identity: tuple[int, int]
 
-    def patch(self) -> str:
+    def patch(self, parent: Path | None = None) -> str:
         """See :func:`collect_patch`."""
-        return collect_patch(self)
+        return collect_patch(self, parent)
 
 
 def prepare_workdir(repo_source: Path, base_commit: str, target: Path) -> Workdir:
@@ -124,7 +124,7 @@ def workdir_for(instance: Instance, target: Path) -> Workdir:
     return prepare_workdir(instance.repository, instance.issue.base_commit, target)
 
 
-def collect_patch(workdir: Workdir) -> str:
+def collect_patch(workdir: Workdir, parent: Path | None = None) -> str:
     """What the agent changed against the base commit: edited, new, deleted and binary files, whether committed or not; "" for nothing.
 
     Files that the repository's .gitignore leaves out stay out. The agent's own ``.git`` (configuration, hooks, filters, index, commits) is not read:
@@ -132,12 +132,14 @@ def collect_patch(workdir: Workdir) -> str:
     the patch is a string and still applies byte for byte. Nested repositories that the agent made are left out. FIFOs, sockets and devices are removed
     first (one in a tracked file's place counts as its deletion), and files and folders that the agent made unreadable are made readable again.
 
+    ``parent`` is the folder for the files of this call (None for the system's temporary folder), named where somebody has to clean up after a kill.
+
     Raises :class:`PatchRefused` where the agent left nothing that a patch can be taken from, :class:`GitError` where git fails before it looks at the
     agent's files.
     """
     _check_identity(workdir)
     _tame(workdir.path)
-    with tempfile.TemporaryDirectory(prefix="swe-memory-diff-") as folder:
+    with tempfile.TemporaryDirectory(prefix="swe-memory-diff-", dir=parent) as folder:
         scratch = Path(folder).resolve()
         for name in ("objects/info", "refs", "info"):
             (scratch / name).mkdir(parents=True)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -63,11 +64,20 @@ class Killing:
         variables: dict[str, str] | None = None,
     ) -> Ended:
         """``run_command(**options)``, killed when the point ``kill[0]`` is passed for the ``kill[1]``-th time; with these environment ``variables``."""
+        return self._do(
+            {"options": options, "kill": kill, "agent": agent or {}, "variables": {**(variables or {}), "TMPDIR": str(temporary)}}
+        )[0]
+
+    def race(self, copies: int, options: dict[str, Any], *, temporary: Path) -> list[Ended]:
+        """The same run by so many processes that begin at the same moment."""
+        return self._do({"options": options, "kill": None, "agent": {}, "variables": {"TMPDIR": str(temporary)}, "copies": copies})
+
+    def _do(self, job: dict[str, Any]) -> list[Ended]:
         assert self._process.stdin is not None and self._process.stdout is not None
-        job = {"options": options, "kill": kill, "agent": agent or {}, "variables": {**(variables or {}), "TMPDIR": str(temporary)}}
+        job = {"copies": 1, **job}
         self._process.stdin.write(json.dumps(job, default=str) + "\n")
         self._process.stdin.flush()
-        return Ended(**json.loads(self._process.stdout.readline()))
+        return [Ended(**answer) for answer in json.loads(self._process.stdout.readline())]
 
 
 # -- in the process that forks ---------------------------------------------------------------------------------------------------------------
@@ -112,7 +122,7 @@ def set_points(points: Points) -> None:
     """Wrap what makes something last."""
     import shutil
 
-    from harness import attempt, events, folder, frozen, running, trajectory_file
+    from harness import attempt, events, folder, frozen, running, trajectory_file, workdir
     from swe_memory.store import Store
     from swe_memory.store.tables import Tables
 
@@ -122,6 +132,7 @@ def set_points(points: Points) -> None:
             points.around(module, "write_file", lambda path, _: _kind(path.name))
     points.around(Store, "write", lambda *_, **__: "rows")
     points.around(Store, "commit", lambda *_, **__: "commit")
+    points.around(workdir, "_difference", lambda *_, **__: "difference")
     points.around(Tables, "create", lambda *_, **__: "tables")
     points.around(Tables, "create_generation", lambda *_, **__: "generation")
     write, replace, rename, copy = os.write, Path.replace, Path.rename, shutil.copytree
@@ -212,8 +223,7 @@ def work(job: dict[str, Any], answer: int) -> None:
     share_swebench(answer)
     points = Points(tuple(job["kill"]) if job["kill"] else None)  # type: ignore[arg-type]
     set_points(points)
-    give_up = job["agent"].pop("gives_up", None)
-    agent = Scripted(**job["agent"], **({} if give_up is None else {"gives_up": lambda number: number in give_up}))
+    agent = Scripted(**_agent(job["agent"]))
     scheduler.make_agent = lambda _: agent  # type: ignore[assignment]
     sys.stderr = said = io.StringIO()
     options = {name: Path(value) if name in ("out", "repositories") else value for name, value in job["options"].items()}
@@ -265,25 +275,61 @@ def load() -> None:
     warnings.simplefilter("ignore")  # lancedb warns of forks
 
 
+def _agent(about: dict[str, Any]) -> dict[str, Any]:
+    """What a Scripted agent is made with. ``asleep``: its first command says its pid there and sleeps, and the run is killed meanwhile."""
+    made = dict(about)
+    if (give_up := made.pop("gives_up", None)) is not None:
+        made["gives_up"] = lambda number: number in give_up
+    if asleep := made.pop("asleep", None):
+
+        def before(_: Any, environment: Any) -> None:
+            def wait() -> None:
+                while not Path(asleep).exists() or not Path(asleep).read_text().endswith("\n"):
+                    time.sleep(0.005)
+                die()
+
+            if not Path(asleep).exists():
+                threading.Thread(target=wait, daemon=True).start()
+                environment.execute(f"cd /; setsid --wait bash -c 'echo $$ > {asleep}; exec sleep 300'", timeout=600)
+
+        made["before"] = before
+    return made
+
+
 def main() -> None:
     """Serve until standard input ends."""
     load()
     for line in sys.stdin:
-        ours, theirs = os.pipe()
-        if (child := os.fork()) == 0:
-            os.close(ours)
-            try:
-                work(json.loads(line), theirs)
-            finally:
-                os._exit(0)
-        os.close(theirs)
-        with os.fdopen(ours) as pipe:
-            said = pipe.read()
-        _, status = os.waitpid(child, 0)
-        if os.WIFSIGNALED(status):
-            said = json.dumps({"killed": True, "code": -os.WTERMSIG(status), "said": ""})
-        sys.stdout.write((said or json.dumps({"killed": False, "code": -1, "said": "it broke"})) + "\n")
+        job = json.loads(line)
+        held, start = os.pipe()  # closed when all are there
+        forks = [_fork(job, held, start) for _ in range(job["copies"])]
+        os.close(start)
+        os.close(held)
+        answers = []
+        for child, pipe in forks:
+            with os.fdopen(pipe) as told:
+                said = told.read() or json.dumps({"killed": False, "code": -1, "said": "it broke"})
+            _, status = os.waitpid(child, 0)
+            if os.WIFSIGNALED(status):
+                said = json.dumps({"killed": True, "code": -os.WTERMSIG(status), "said": ""})
+            answers.append(json.loads(said))
+        sys.stdout.write(json.dumps(answers) + "\n")
         sys.stdout.flush()
+
+
+def _fork(job: dict[str, Any], held: int, start: int) -> tuple[int, int]:
+    """(pid, where it answers) of a fork that does the job once ``start`` is closed."""
+    ours, theirs = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            os.close(start)
+            os.close(ours)
+            os.read(held, 1)
+            work(job, theirs)
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    return child, ours
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ sets), so that neither a new session nor an empty environment lets it outlive :m
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import resource
@@ -92,7 +93,7 @@ class LocalEnvironment:
 
     ``timeout`` is the limit in seconds of a command that brings none; ``output_limit`` the bytes of output that are kept (the first and the last half,
     with a marker between them); ``variables`` are added to the environment; ``parent`` is the folder for HOME and TMPDIR (None for
-    the system's temporary folder), named where somebody has to clean up after a kill. ``python`` and ``python3`` are the running interpreter. Background
+    the system's temporary folder), named where somebody has to clean up after a kill (:func:`end_left_behind`). ``python`` and ``python3`` are the running interpreter. Background
     children live until :meth:`close`; those of a command that timed out or was stopped end with it.
 
     With ``inherit`` commands get the user's variables instead (see :func:`users_variables`), HOME, TMPDIR, PATH and ``python`` among them, and nothing
@@ -114,7 +115,7 @@ class LocalEnvironment:
         self._halt = halt
         self._timeout = timeout
         self._output_limit = output_limit
-        self._cookie = secrets.token_hex(16)
+        self._cookie = f"{_named(parent)}-{secrets.token_hex(16)}"
         self._commands = 0
         # Soft and hard limit of a command's processes: the hard one is this environment's, the soft one goes down by one with each command.
         most = resource.getrlimit(resource.RLIMIT_MSGQUEUE)[1] if sys.platform == "linux" else 0
@@ -266,16 +267,12 @@ class LocalEnvironment:
         wanted = f"{_COOKIE}={self._cookie}-{'' if number is None else f'{number}-'}".encode()
         numbers = range(1, self._commands + 1) if number is None else (number,)
         found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            # A process may end, or belong to somebody else, while we look.
-            with contextlib.suppress(OSError):
-                limits = _LIMITS.search((entry / "limits").read_bytes())
-                marked = limits is not None and int(limits[2]) == self._hard and self._soft - int(limits[1]) in numbers
-                if not marked:
-                    marked = any(variable.startswith(wanted) for variable in (entry / "environ").read_bytes().split(b"\0"))
-                if marked and (entry / "stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z":
-                    found.append(int(entry.name))
-        return sorted(found)
+        for pid in _processes():
+            limits = _LIMITS.search(_proc(pid, "limits"))
+            marked = limits is not None and int(limits[2]) == self._hard and self._soft - int(limits[1]) in numbers
+            if (marked or any(variable.startswith(wanted) for variable in _variables(pid))) and not _ended(pid):
+                found.append(pid)
+        return found
 
     def _hunt(self, number: int | None = None) -> None:
         """Kill what is left of one command, or of all, wherever it went."""
@@ -299,6 +296,28 @@ class LocalEnvironment:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def end_left_behind(parent: Path) -> int:
+    """Kill what commands of environments with this ``parent`` left running when their own process was killed; how many were found.
+
+    For whoever knows that no such environment is in use. Found by the mark in their environment variables, so on Linux only.
+    """
+    wanted = f"{_COOKIE}={_named(parent)}-".encode()
+    killed: set[int] = set()
+    for _ in range(_ROUNDS):
+        found = [pid for pid in _processes() if any(variable.startswith(wanted) for variable in _variables(pid)) and not _ended(pid)]
+        if not found:
+            break
+        killed.update(found)
+        for pid in found:
+            _kill(pid, signal.SIGKILL)
+    return len(killed)
+
+
+def _named(parent: Path | None) -> str:
+    """A word for the folder that environments are made in, for the mark of their processes."""
+    return hashlib.sha256(os.fsencode(parent.resolve())).hexdigest()[:16] if parent else "nowhere"
 
 
 def users_variables(variables: Mapping[str, str], workdir: Path) -> dict[str, str]:
@@ -340,6 +359,28 @@ def _signal(group: int, number: signal.Signals) -> None:
 def _kill(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
+
+
+def _processes() -> list[int]:
+    """All of this machine; [] where there is no /proc."""
+    return sorted(int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+
+
+def _proc(pid: int, name: str) -> bytes:
+    """A file about a process, empty where that has ended or is somebody else's."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _variables(pid: int) -> list[bytes]:
+    return _proc(pid, "environ").split(b"\0")
+
+
+def _ended(pid: int) -> bool:
+    """Whether it is gone, or only waits to be reaped."""
+    return _proc(pid, "stat").rpartition(b")")[2].split()[:1] in ([], [b"Z"], [b"X"])
 
 
 def _session_of(pid: int) -> int:
