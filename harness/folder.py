@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.events import write_file
@@ -16,10 +16,13 @@ from swe_memory.errors import UsageError
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the run folder for this process. Raises UsageError where another one holds it, or the folder cannot be made."""
+    """Hold the run folder for this process. Raises UsageError where another one holds it, the folder cannot be made, or something else lies in it (which is
+    then left as it is, without so much as a lock)."""
     from filelock import FileLock, Timeout
 
     try:
+        if folder.is_dir():
+            _refuse_foreign(folder)
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")
         lock.acquire(timeout=0.2, poll_interval=0.02)  # `run status` holds it for a moment when it looks
@@ -56,24 +59,30 @@ def freeze(folder: Path, experiment: Experiment, *, resume: bool) -> None:
     Call it with the folder locked. Raises UsageError for a folder with other things in it, an experiment that is there already, and for each setting that
     differs from the frozen one.
     """
-    present = {path.name for path in folder.iterdir()} - {".lock"}
     path = folder / "experiment.json"
     if not path.exists():
-        if foreign := sorted(present - {f".{path.name}.part"}):
-            raise UsageError(f"{folder} holds other things ({', '.join(foreign[:3])})", "Choose an empty or a new folder with --out.")
+        _refuse_foreign(folder)
         if resume:
             raise UsageError(f"there is no run in {folder} to go on with", "Leave --resume out to start one.")
         write_file(path, json.dumps(experiment.to_json(), indent=2, sort_keys=True) + "\n")
         return
     frozen = read_experiment(folder)
-    different = frozen.differences(experiment)
-    if different:
-        settings = "; ".join(different)
-        raise UsageError(
-            f"{folder} holds another experiment: {settings}", "Use the same settings with --resume, or another folder with --out."
-        )
+    if different := frozen.differences(experiment):
+        raise another_experiment(folder, different)
     if not resume:
         raise UsageError(f"{folder} holds this experiment already", "Go on with --resume, or choose another folder with --out.")
+
+
+def another_experiment(folder: Path, differences: Sequence[str]) -> UsageError:
+    """The error for a folder whose experiment differs from the one that is asked for."""
+    hint = "Use the same settings with --resume, or another folder with --out."
+    return UsageError(f"{folder} holds another experiment: {'; '.join(differences)}", hint)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    foreign = sorted({path.name for path in folder.iterdir()} - {".lock", ".experiment.json.part"})
+    if foreign and not (folder / "experiment.json").exists():
+        raise UsageError(f"{folder} holds other things ({', '.join(foreign[:3])})", "Choose an empty or a new folder with --out.")
 
 
 def scratch_folder(folder: Path) -> Path:

@@ -148,10 +148,13 @@ def recall_record(recall: Recall, control: str = "") -> dict[str, Any]:
 
 
 def copy_given(source: str, folder: Path, plan: BankPlan) -> None:
-    """Copy a given local bank into the run, whole or not at all."""
+    """Copy a given local bank into the run, whole or not at all. Raises UsageError where that is still to be done and nobody says where it is."""
     target = bank_path(folder, plan)
     if target.exists():
         return
+    if not source:
+        what = f"the run in {folder} was stopped before its bank was copied, and does not keep the place of the given one"
+        raise UsageError(what, "Name it again with --bank.")
     part = target.with_name(".bank.part")
     remove_tree(part)
     part.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from harness.arms import parse_arms
 from harness.compare import comparison
 from harness.compare_text import render
 from harness.events import RunState, read_state, write_file
-from harness.folder import freeze, locked, read_experiment
+from harness.folder import another_experiment, freeze, locked, read_experiment
 from harness.forecast import forecast, forecast_text
 from harness.layout import check_protocol, lay_out
 from harness.plan import MOST, PROTOCOLS, Experiment, endpoint, order_specs, ordered, split, wrong_setting
@@ -126,6 +126,8 @@ def run_command(
     # By identity: 0 was given, and is refused or kept as what it is.
     chosen = {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
     known = _dataset(out, frozen, dataset, revision or "", split or "", repositories)
+    if frozen:
+        _refuse_other_protocol(out, frozen, {**_base(preset), **chosen})
     chosen_issues: Sequence[str] = ()
     if slice or pattern or instances or repos:
         chosen_issues = select(known, slice=slice or "", pattern=pattern or "", instances=instances, repos=repos)
@@ -235,6 +237,12 @@ def plan_experiment(
 def _kept(frozen: Experiment) -> dict[str, Any]:
     kept = {name: getattr(frozen, name) for name in DEFAULTS if name not in ("order", "orders")}
     return {**kept, "order": frozen.orders[0], "orders": len(frozen.orders)}
+
+
+def _refuse_other_protocol(out: Path, frozen: Experiment, given: Mapping[str, Any]) -> None:
+    """The other settings may not go with another protocol; what is to be said is that it was changed."""
+    if (asked := given.get("protocol", frozen.protocol)) != frozen.protocol:
+        raise another_experiment(out, [f"protocol: {frozen.protocol!r} there, {asked!r} asked for"])
 
 
 def _check_counts(values: Mapping[str, Any]) -> None:

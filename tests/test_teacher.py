@@ -275,10 +275,10 @@ def test_a_kill_between_what_was_paid_for_and_what_was_learned_loses_nothing(
     ended = killing.run({**options, "out": out, "resume": True}, temporary=tmp_path, variables=keys)
     assert ended.code == 0, ended.said
     found = facts(out)
-    # What was asked twice because of a kill is paid for twice, and the journal has both.
+    # What was asked twice because of a kill is paid for twice, and the journal has both; but for what another thread was being told when the kill came.
     spent = read_state(out / "events.jsonl").usage
-    assert spent["judge"].calls + spent["extract"].calls == api.served["calls"] - 8
-    assert 8 <= model.calls("judge") + model.calls("extract") <= 8 + 2 * len(points)
+    asked, known = model.calls("judge") + model.calls("extract"), spent["judge"].calls + spent["extract"].calls
+    assert 8 <= known <= asked <= known + len(points) and asked <= 8 + 2 * len(points)
     assert same(found, whole)
 
 
