@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.arms import Arm
+from harness.checks import is_number
 from harness.events import AttemptState, RunState
 from harness.layout import Cell, Layout
 
@@ -33,6 +34,26 @@ class Row:
     def given(self) -> bool:
         """Whether memory, or a control, gave it any text."""
         return bool(self.recall.get("characters", 0) or self.recall.get("item"))
+
+    @property
+    def tokens(self) -> float | None:
+        """Tokens in and out of the agent's last try; None where it told of none."""
+        used = self.state.agent
+        return float(used.input_tokens + used.output_tokens) or None
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars of the agent's last try; None where it is not known. No cost beside no tokens is a cost that nobody told."""
+        used, told = self.state.agent, self.state.finished.get("cost")
+        if used.calls and used.cost is not None and (used.cost or self.tokens):
+            return used.cost
+        return float(told) if told is not None and is_number(told) and told > 0 else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time of the agent's last try, the preparation of its working copy included."""
+        told = self.state.finished.get("seconds")
+        return float(told) if told is not None and is_number(told) and told >= 0 else None
 
 
 def rows_of(cells: Sequence[Cell], state: RunState) -> list[Row]:

@@ -30,7 +30,7 @@ RESULT
   verdict         {source, label};  complete (true|false);  seconds (of work)
   headline        {sentence, caveats: [text], arm, baseline, earned (true|false)}; arm and baseline null where there is no pair
   claims          [{arm, earned, sentence, over_none: WORD, over_derangement: WORD}]
-                  WORD: "above"|"below"|"not shown"|"nothing to test"|"not compared"
+                  WORD: "above"|"below"|"above on this path"|"below on this path" (one online stream)|"not shown"|"nothing to test"|"not compared"
   threats         [{id, weight: "serious"|"caution"|"note"|"not checked", sentence, about: [text]}]; the serious ones first
   noise           {floor: ESTIMATE (two runs of the baseline differ), known, sentence}
   uptake          {looked (attempts whose thoughts were read), with_item, taken_up, share: ESTIMATE, by_chance: ESTIMATE, rule, why,
@@ -57,6 +57,7 @@ ARM
 COMPARISON
   id, arm, baseline, role ("primary"|"secondary"), issues, unit, units, estimand, null, level
   both, only_arm, only_baseline, neither     of one run each; null with several runs
+  rates           {arm, baseline}: over the shared issues
   discordant      {only_arm, only_baseline, expected (true: a mean over pairs of runs)}; null without a shared issue
   difference, low, high, interval (method), p, test, p_exact, p_adjusted (Holm; null for the primary one), why, notes: [text], sentence
   estimates       [{name, estimate: ESTIMATE, test: TEST}]: all that the protocol supports, the one of the endpoint first

@@ -1,0 +1,69 @@
+"""Estimates and tests as plain values, and numbers as they stand in sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.statistics.estimates import LEVEL, Estimate, Test, count
+
+__all__ = ["amount", "count", "empty", "interval", "p_text", "percent", "plain_estimate", "plain_test", "points"]
+
+
+def plain_estimate(estimate: Estimate) -> dict[str, Any]:
+    """{value, low, high, level, estimand, unit, units, method, why}"""
+    return {
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "level": estimate.level,
+        "estimand": estimate.estimand,
+        "unit": estimate.unit,
+        "units": estimate.units,
+        "method": estimate.method,
+        "why": estimate.why,
+    }
+
+
+def plain_test(test: Test) -> dict[str, Any]:
+    """{p, null, method, why}"""
+    return {"p": test.p, "null": test.null, "method": test.method, "why": test.why}
+
+
+def empty(estimand: str, why: str, unit: str = "issue") -> Estimate:
+    """An estimate of nothing, and why."""
+    return Estimate(None, None, None, estimand, unit, 0, "", LEVEL, why)
+
+
+def points(value: float) -> str:
+    """A difference of rates: "+3.4"."""
+    text = f"{100 * value:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text
+
+
+def percent(value: float) -> str:
+    """A rate: "54.2 %"."""
+    return f"{100 * value:.1f} %"
+
+
+def p_text(p: float) -> str:
+    """A p value: "p 0.034", "p < 0.001"."""
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+
+
+def interval(low: float | None, high: float | None, method: str = "") -> str:
+    """ "95 % +0.2 to +6.6, Tango score" of a difference of rates; "" where there is none."""
+    if low is None or high is None:
+        return ""
+    return f"95 % {points(low)} to {points(high)}" + (f", {method}" if method else "")
+
+
+def amount(measure: str, value: float, *, sign: bool = False) -> str:
+    """An amount in the unit of its measure."""
+    plus = "+" if sign else ""
+    if measure == "cost":
+        digits = 4 if 0 < abs(value) < 0.1 else 2
+        mark = "-" if value < 0 else plus
+        return f"{mark}${abs(value):.{digits}f}"
+    if measure == "tokens":
+        return f"{value:{plus},.0f}"
+    return f"{value:{plus}.1f}" + (" s" if measure == "seconds" else "")
