@@ -294,6 +294,61 @@ def compare(folder: Path, items: int, as_json: bool) -> None:
     click.echo(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) if as_json else render(result, items=items))
 
 
+@click.command(epilog="Example: swe-memory plan --issues 500 --baseline 0.54 --effect 0.034 --discordance 0.14")
+@click.option("--issues", type=click.IntRange(1, 50_000), help="How many issues.")
+@click.option("--baseline", type=float, metavar="SHARE", help="The share of the issues that the baseline resolves.")
+@click.option(
+    "--effect", type=float, metavar="SHARE", help="What memory adds to it, as a share: 0.034 is 3.4 points. The smallest that would matter."
+)
+@click.option("--discordance", type=float, metavar="SHARE", help="The share of the issues on which one run of each arm differ.")
+@click.option(
+    "--floor", type=float, metavar="SHARE", help="The share on which two runs of the baseline differ. Default: as much as --discordance."
+)
+@click.option(
+    "--shock",
+    type=float,
+    metavar="POINTS",
+    help="By how many points builds of a bank differ, as a standard deviation. Default: 1, a guess.",
+)
+@click.option(
+    "--power", "powers", type=click.FloatRange(0.1, 0.999), multiple=True, help="The power wanted; several times. Default: 0.8 and 0.9."
+)
+@click.option("--builds", type=click.IntRange(1, 50), default=1, show_default=True, help="Builds of the bank, as for run.")
+@click.option("--reruns", type=click.IntRange(1, 50), default=1, show_default=True, help="Reruns, as for run.")
+@click.option("--baseline-reruns", type=click.IntRange(1, 50), help="Reruns of the baseline, if more than of the others.")
+@click.option(
+    "--from",
+    "from_run",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="A run folder that tells what is not given: issues, baseline, discordance, noise floor, spread between builds, cost and hours.",
+)
+@click.option("--workers", type=click.IntRange(1, 10_000), default=2, show_default=True, help="Attempts side by side, for the hours.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="For what is simulated.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead; its shape is below.")
+def plan(as_json: bool, **options: Any) -> None:
+    """Say what an experiment could show before it is paid for: power, issues, builds and reruns needed, the smallest effect that it can see.
+
+    Exact for one frozen bank with one run of each arm; designs with several runs are simulated, and their power has a standard error.
+
+    \b
+    --json: {asked: {issues, baseline, effect, discordance, floor, shock, builds, reruns, baseline_reruns, powers, alpha, seed},
+      bounds: {effect: [low, high], discordance: [low, high]},
+      power: {power, error, method} or null, power_over_builds: the same or null,
+      net_wins, discordant_pairs, most_discordant, issues_needed: [{power, issues, why}],
+      smallest_effect: [{power, effect, method, why}],
+      designs: [{unit: issue|build, builds, reruns, baseline_reruns, power, error, method, attempts, lessons, cost, hours}],
+      expected: {attempts, lessons, cost, hours}, workers, notes: [text], sentences: [text],
+      from: {run, arm, issues, baseline, effect, discordance, floor: {value, low, high, issues} each, shock} or null}
+    Shares are fractions, shock is in points, cost in US dollars; what is not known is null.
+    """
+    from harness.power_command import plan_command
+    from harness.power_text import plan_text
+
+    found = plan_command(**options)
+    _show(found, as_json, "" if as_json else plan_text(found))
+
+
 @click.command(epilog="Example: swe-memory demo")
 @click.option(
     "--out",

@@ -34,7 +34,7 @@ class LazyGroup(click.Group):
         return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        added = [name for name in ("run", "compare", "demo") if name in self._added()]
+        added = [name for name in ("run", "compare", "plan", "report", "demo") if name in self._added()]
         others = sorted(set(self._added()) - set(added) - set(COMMANDS))
         return [*COMMANDS, *added, *others]
 
