@@ -55,7 +55,8 @@ def pair_sentence(found: Mapping[str, Any]) -> str:
     if within["value"] is not None:
         bounds = f" (95 % {points(within['low'])} to {points(within['high'])})" if within["low"] is not None else ""
         more = f" The arms differ on {points(within['value'])} points more of the issues than reruns do{bounds}."
-    return f"Noise alone gives this difference a standard error of {100 * noisy['own_error']:.1f} points, beside an effect of {points(found['difference'])}.{more}"
+    own = f"Noise alone gives this difference a standard error of {100 * noisy['own_error']:.1f} points"
+    return f"{own}, beside an effect of {points(found['difference'])}.{more}"
 
 
 def floor(setup: Setup, baseline: Table | None, discordance: float | None) -> dict[str, Any]:
