@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 
 from swe_memory.errors import UsageError
-from swe_memory.pricing import price
+from swe_memory.pricing import priced
 from swe_memory.records import Usage
 
 
@@ -46,7 +46,7 @@ class RunBudget:
 
     def refuse_unpriced(self, models: Iterable[str]) -> None:
         """Raise UsageError where the budget is in dollars and the price of one of ``models`` is not known. Ask before the run begins."""
-        unknown = sorted({model for model in models if price(model) is None}) if self.cost is not None else []
+        unknown = sorted({model for model in models if not priced(model)}) if self.cost is not None else []
         if unknown:
             raise UsageError(
                 f"a budget in dollars cannot be kept for {', '.join(map(repr, unknown))}: no price is known here",

@@ -46,7 +46,8 @@ class _Run(click.Group):
 @click.option("--slice", metavar="A:B", help="Of what the others leave, only these places, as Python counts them.")
 @click.option(
     "--agent",
-    help='repair (default; fixes by templates, without a language model), or "command: PROGRAM ..." with placeholders (see below).',
+    help="mini (mini-SWE-agent on --model; the default where there are images), repair (the default where there are clones: fixes by templates, "
+    'without a language model), or "command: PROGRAM ..." with placeholders (see below).',
 )
 @click.option("--arm", "arms", multiple=True, help="A condition; once for each. See below. Default: none and reasoningbank.")
 @click.option(
@@ -67,7 +68,10 @@ class _Run(click.Group):
     help="What memory learns from: rules (default) or llm (they see what the agent saw), or tests (the hidden tests; results then say `oracle verdict`).",
 )
 @click.option("--extractor", type=click.Choice(["rules", "llm"]), help="How items are distilled. Default: rules.")
-@click.option("--model", help="The Claude model that judges and distils, for --verdict llm and --extractor llm.")
+@click.option(
+    "--model",
+    help="The model: mini works with it, and --verdict llm and --extractor llm ask it. claude-..., bedrock:..., vertex:..., or litellm:NAME.",
+)
 @click.option("--before", is_flag=True, help="Recall only what was learned from issues created before the one at hand.")
 @click.option("--seed", type=int, help="For folds, shuffles and controls. Default: 0.")
 @click.option("--call-limit", type=int, help="Calls (model turns) an attempt may use. Default: 60.")

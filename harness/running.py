@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MINIBENCH = "minibench"
 
 DEFAULTS: Mapping[str, Any] = {
-    "agent": "repair",
+    "agent": "",
     "arms": ("none", "reasoningbank"),
     "protocol": "crossfit",
     "builds": 1,
@@ -55,6 +55,7 @@ DEFAULTS: Mapping[str, Any] = {
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     # As near as this comes to arXiv 2509.25140, section 4 and appendix A: one stream, append only, the agent's model judges and distils.
     "paper": {
+        "agent": "mini",
         "protocol": "online",
         "wave": 1,
         "order": "given",
@@ -66,6 +67,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     },
     # What it takes to claim something: a bank that nothing interferes with, no lessons from later issues, placebos, and the baseline's own noise.
     "claim": {
+        "agent": "mini",
         "protocol": "crossfit",
         "arms": ("none", "reasoningbank", "derangement", "preamble", "neutral"),
         "verdict": "llm",
@@ -181,7 +183,10 @@ def plan_experiment(
     arms = parse_arms(values["arms"])
     if values["protocol"] not in PROTOCOLS:
         raise UsageError(f"there is no protocol called {values['protocol']!r}", f"Known protocols: {', '.join(PROTOCOLS)}.")
-    make_agent(values["agent"])
+    if not values["agent"]:
+        # Where there are only images the default agent works; the bundled one needs clones on this machine.
+        values["agent"] = "repair" if all(instance.repository for instance in dataset.instances) else "mini"
+    make_agent(values["agent"], model=values["model"])
     _check_counts(values)
     wanted = set(instances) or (set(frozen.instances) if frozen else {instance.issue.id for instance in dataset.instances})
     for issue in sorted(wanted):
@@ -309,7 +314,10 @@ def here(values: Mapping[str, Any]) -> dict[str, Any]:
 
     embedder = default_embedder()
     versions = {"swe-memory": swe_memory.__version__, "python": ".".join(platform.python_version_tuple()[:2])}
-    for package in ("lancedb", "onnxruntime", "pytest", "swebench"):
+    packages = ["lancedb", "onnxruntime", "pytest", "swebench"]
+    packages += ["anthropic"] if values["model"] else []
+    packages += ["mini-swe-agent"] if values["agent"].startswith("mini") else []
+    for package in packages:
         with contextlib.suppress(PackageNotFoundError):
             versions[package] = version(package)
     used = ["memory_block"] if any(arm.kind in ("memory", "control") for arm in parse_arms(values["arms"])) else []
