@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from harness.agents import Agent, make_agent
+from harness.agents import Agent, connect, make_agent
 from harness.attempt import Given, Setting, grade_stage, guarded, run_stage, where
 from harness.events import AttemptState, Journal, RunState, read_state
 from harness.files import remove_tree
 from harness.folder import scratch_folder
 from harness.frozen import CHUNK, bank_path, copy_given, given, learn_lessons, recall_record, work_out_recalls
 from harness.growing import Growing
+from harness.interrupts import collected, watcher
 from harness.layout import BankPlan, Cell, Key, Layout, lay_out
 from harness.places import LocalPlaces
 from harness.plan import Experiment
@@ -109,7 +109,7 @@ class Run:
         self.experiment = experiment
         self.layout: Layout = lay_out(experiment)
         self.stopped_by = ""
-        self._agent = agent or make_agent(experiment.agent)
+        self._agent = agent or make_agent(experiment.agent, model=experiment.model)
         self._instances = {instance.issue.id: instance for instance in dataset.instances}
         self._issues = {name: instance.issue for name, instance in self._instances.items()}
         self._cells = {cell.key: cell for cell in self.layout.cells}
@@ -133,9 +133,9 @@ class Run:
     def execute(self, on_interrupt: Callable[[], None] = lambda: None) -> RunState:
         """Do all that the journal does not show as done; gives the state at the end.
 
-        A first Ctrl-C (or SIGTERM) lets the attempts under way finish (``on_interrupt`` may tell the user so), a second one stops them at once; then
-        KeyboardInterrupt is raised. Infra failures are in the state; a limit of the run that was reached is in ``stopped_by``; any other error ends the run
-        and is raised. Whatever happens, ``--resume`` goes on from there.
+        A first Ctrl-C (or SIGTERM) lets the attempts under way finish (``on_interrupt`` may tell the user so), a second one stops them at once (see
+        :mod:`harness.interrupts`); then KeyboardInterrupt is raised. Infra failures are in the state; a limit of the run that was reached is in
+        ``stopped_by``; any other error ends the run and is raised. Whatever happens, ``--resume`` goes on from there.
         """
         from harness.budget import RunBudget
         from harness.environments.local import end_left_behind
@@ -151,7 +151,8 @@ class Run:
         self._budget = RunBudget(
             cost=s.max_cost, seconds=s.max_seconds, tokens=s.max_tokens, calls=s.max_calls, spent=state.spent, earlier_seconds=state.seconds
         )
-        limiter = RateLimiter(s.requests, s.tokens, stop=self._halt) if s.requests or s.tokens else None
+        limiter = RateLimiter(s.requests, s.tokens, stop=self._halt)
+        connect(self._agent, self.experiment.limits(), limiter)
         try:
             with Journal(path) as self._journal, Grader(self._halt) as grader, contextlib.ExitStack() as banks:
                 self._journal.append("session", workers=s.workers, versions=dict(self.experiment.versions))
@@ -160,18 +161,14 @@ class Run:
                 self._setting = self._make_setting(grader)
                 tasks = [*self._frozen_tasks(state), *self._growing_tasks(state, banks), *self._attempt_tasks(state)]
                 self._tasks = Tasks(tasks, {"run": s.workers, "grade": s.workers, "bank": max(1, min(s.workers, 4))})
-                with _interrupts() as asked:
-                    told: list[int] = []
 
-                    def watch() -> None:
-                        if asked and not told:
-                            told.append(1)
-                            self._tasks.stop()
-                            on_interrupt()
-                        if len(asked) > 1:
-                            self._halt.set()
+                def stop() -> None:
+                    self._tasks.stop()
+                    with contextlib.suppress(OSError, ValueError):
+                        on_interrupt()
 
-                    self._tasks.run(watch)
+                with collected() as asked:
+                    self._tasks.run(watcher(asked, stop, self._halt))
         finally:
             remove_tree(self._scratch)
         if asked:
@@ -379,7 +376,8 @@ class Run:
         self._tasks.stop()
 
     def _tell(self, outcome: Outcome) -> None:
-        with self._saying:
+        # Who watches may go away (a closed terminal, a pipe's reader); the work goes on.
+        with self._saying, contextlib.suppress(OSError, ValueError):
             self._say(replace(outcome, spent=self._budget.spent))
 
 
@@ -407,21 +405,6 @@ def write_learned(journal: Journal, plan: BankPlan, cell: Cell, learned: Learned
         rejected=None if learned.status == "already" else len(learned.rejected),
         bank_version=learned.bank_version,
     )
-
-
-@contextlib.contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM in a list instead of being torn out of whatever is under way. Elsewhere than in the main thread: an empty list."""
-    asked: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    before = {number: signal.signal(number, lambda signum, _: asked.append(signum)) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def complete(layout: Layout, state: RunState) -> bool:

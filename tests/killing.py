@@ -224,7 +224,7 @@ def work(job: dict[str, Any], answer: int) -> None:
     points = Points(tuple(job["kill"]) if job["kill"] else None)  # type: ignore[arg-type]
     set_points(points)
     agent = Scripted(**_agent(job["agent"]))
-    scheduler.make_agent = lambda _: agent  # type: ignore[assignment]
+    scheduler.make_agent = lambda *_, **__: agent  # type: ignore[assignment]
     sys.stderr = said = io.StringIO()
     options = {name: Path(value) if name in ("out", "repositories") else value for name, value in job["options"].items()}
     try:

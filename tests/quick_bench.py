@@ -150,7 +150,7 @@ class Bench:
         """What the command does with these flags, and with ``agent`` in place of the named one; an error is in it."""
         flags = [str(flag) for flag in ("--dataset", self.dataset, "--repositories", self.repositories, "--out", out, *more)]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("harness.scheduler.make_agent", lambda _: agent or Scripted())
+            patch.setattr("harness.scheduler.make_agent", lambda *_, **__: agent or Scripted())
             return CliRunner().invoke(run_cli, flags)
 
     def good(self, out: Path, *more: object, agent: Agent | None = None) -> RunState:
