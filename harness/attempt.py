@@ -30,7 +30,7 @@ from swe_memory.records import Action, Issue, Step, Trajectory, Usage, Verdict
 
 if TYPE_CHECKING:
     from harness.environments import Environment, Execution
-    from harness.grading import Grader
+    from harness.equipment import Grades
     from harness.instances import Instance
     from harness.places import Place, Places
 
@@ -59,7 +59,7 @@ class Setting:
     agent: Agent
     limits: Limits
     judge: Callable[[Cell, Issue, Trajectory, bool], Verdict | None]
-    grader: Grader
+    grader: Grades
     journal: Journal
     folder: Path
     places: Places

@@ -74,6 +74,14 @@ class _Run(click.Group):
 )
 @click.option("--before", is_flag=True, help="Recall only what was learned from issues created before the one at hand.")
 @click.option("--seed", type=int, help="For folds, shuffles and controls. Default: 0.")
+@click.option(
+    "--environment",
+    type=click.Choice(["local", "docker"]),
+    help="Where attempts work and are graded: docker (in the issue's image; the default where there are only images) or local (clones; no sandbox).",
+)
+@click.option("--network", help="docker: the engine's name of the network that an agent's container gets. Default: none.")
+@click.option("--cpus", type=float, help="docker: processors a container may use. Default: 2.")
+@click.option("--memory-gb", type=float, help="docker: memory a container may use, in GiB. Default: 8.")
 @click.option("--call-limit", type=int, help="Calls (model turns) an attempt may use. Default: 60.")
 @click.option("--attempt-seconds", type=float, help="Wall time an attempt's agent may use; then its whole process group is ended.")
 @click.option("--attempt-tokens", type=int, help="Tokens, in and out together, an attempt may use.")

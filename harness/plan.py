@@ -36,7 +36,8 @@ class Experiment:
     ``instances``, ``repositories`` and ``dates`` go together, one entry an issue ("" for an unknown date). ``orders`` are specs (``date``, ``given``,
     ``shuffled:SEED``) and ``sequences`` what they came to: places in ``instances``. ``folds`` has one string of ``a`` and ``b`` for each build, a letter an
     issue. ``verdict`` is what memory learns from: ``rules`` or ``llm`` (a judge that sees what the agent saw) or ``tests`` (the hidden tests: an oracle,
-    labelled so in the results). ``bank`` describes the given bank of the protocol *offline*.
+    labelled so in the results). ``bank`` describes the given bank of the protocol *offline*. ``network``, ``cpus`` and ``memory_gb`` are a container's, for
+    ``environment`` docker.
     """
 
     dataset: str
@@ -62,6 +63,10 @@ class Experiment:
     model: str = ""
     recall: Literal["default", "paper"] = "default"
     before: bool = False
+    environment: Literal["local", "docker"] = "local"
+    network: str = "none"
+    cpus: float = 2.0
+    memory_gb: float = 8.0
     call_limit: int = 60
     command_seconds: float = 120.0
     attempt_seconds: float | None = None
@@ -213,6 +218,10 @@ _FIELDS: Mapping[str, tuple[str, Check]] = {
     "model": _TEXT,
     "recall": ("one of default, paper", one_of("default", "paper")),
     "before": ("true or false", lambda value: isinstance(value, bool)),
+    "environment": ("one of local, docker", one_of("local", "docker")),
+    "network": _TEXT,
+    "cpus": ("a number above 0", lambda value: is_number(value) and value > 0),
+    "memory_gb": ("a number above 0", lambda value: is_number(value) and value > 0),
     "call_limit": _COUNT,
     "command_seconds": _SECONDS,
     "attempt_seconds": ("a number of seconds or null", or_none(_SECONDS[1])),

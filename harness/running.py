@@ -43,6 +43,10 @@ DEFAULTS: Mapping[str, Any] = {
     "model": "",
     "recall": "default",
     "before": False,
+    "environment": "",
+    "network": "none",
+    "cpus": 2.0,
+    "memory_gb": 8.0,
     "call_limit": 60,
     "command_seconds": 120.0,
     "attempt_seconds": None,
@@ -183,9 +187,10 @@ def plan_experiment(
     arms = parse_arms(values["arms"])
     if values["protocol"] not in PROTOCOLS:
         raise UsageError(f"there is no protocol called {values['protocol']!r}", f"Known protocols: {', '.join(PROTOCOLS)}.")
-    if not values["agent"]:
-        # Where there are only images the default agent works; the bundled one needs clones on this machine.
-        values["agent"] = "repair" if all(instance.repository for instance in dataset.instances) else "mini"
+    clones = all(instance.repository for instance in dataset.instances)
+    # Where there are only images the default agent works; the bundled one knows no more than it needs for the bundled bench.
+    values["agent"] = values["agent"] or ("repair" if clones else "mini")
+    values["environment"] = values["environment"] or ("local" if clones else "docker")
     make_agent(values["agent"], model=values["model"])
     _check_counts(values)
     wanted = set(instances) or (set(frozen.instances) if frozen else {instance.issue.id for instance in dataset.instances})

@@ -23,7 +23,6 @@ from harness.frozen import CHUNK, bank_path, copy_given, given, learn_lessons, r
 from harness.growing import Growing
 from harness.interrupts import collected, watcher
 from harness.layout import BankPlan, Cell, Key, Layout, lay_out
-from harness.places import LocalPlaces
 from harness.plan import Experiment
 from harness.tasks import Stopped, Task, Tasks
 from harness.teacher import Teacher
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from harness.budget import RunBudget
     from harness.dataset import Dataset
-    from harness.grading import Grader
+    from harness.equipment import Equipment
     from swe_memory.records import Learned
 
 RETRIES = (5.0, 30.0, 120.0)
@@ -139,7 +138,7 @@ class Run:
         """
         from harness.budget import RunBudget
         from harness.environments.local import end_left_behind
-        from harness.grading import Grader
+        from harness.equipment import equip
         from swe_memory.rate import RateLimiter
 
         s = self._settings
@@ -154,12 +153,14 @@ class Run:
         limiter = RateLimiter(s.requests, s.tokens, stop=self._halt)
         connect(self._agent, self.experiment.limits(), limiter)
         try:
-            with Journal(path) as self._journal, Grader(self._halt) as grader, contextlib.ExitStack() as banks:
+            with contextlib.ExitStack() as stack:
+                equipment = stack.enter_context(equip(self.experiment, self.folder, self._scratch, self._halt, self._note))
+                self._journal = stack.enter_context(Journal(path))
                 self._journal.append("session", workers=s.workers, versions=dict(self.experiment.versions))
                 taught = frozenset(key for plan in self.layout.banks for key in plan.lessons)
                 self._teacher = Teacher(self.experiment, self._journal, taught=taught, spent=self._budget.add, limiter=limiter)
-                self._setting = self._make_setting(grader)
-                tasks = [*self._frozen_tasks(state), *self._growing_tasks(state, banks), *self._attempt_tasks(state)]
+                self._setting = self._make_setting(equipment)
+                tasks = [*self._frozen_tasks(state), *self._growing_tasks(state, stack), *self._attempt_tasks(state)]
                 self._tasks = Tasks(tasks, {"run": s.workers, "grade": s.workers, "bank": max(1, min(s.workers, 4))})
 
                 def stop() -> None:
@@ -175,19 +176,16 @@ class Run:
             raise KeyboardInterrupt
         return read_state(path)
 
-    def _make_setting(self, grader: Grader) -> Setting:
+    def _make_setting(self, equipment: Equipment) -> Setting:
         e = self.experiment
         return Setting(
             agent=self._agent,
             limits=e.limits(),
             judge=self._teacher.judge,
-            grader=grader,
+            grader=equipment.grader,
             journal=self._journal,
             folder=self.folder,
-            # The bundled repositories have no plugins of their own; what happens to be installed beside the harness is none of their business.
-            places=LocalPlaces(
-                self._scratch, e.command_seconds, self._halt, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} if e.dataset == "minibench" else {}
-            ),
+            places=equipment.places,
             halt=self._halt,
             testing=threading.Semaphore(max(1, min(self._settings.workers, os.cpu_count() or 1))),
             spent=self._budget.add,
@@ -374,6 +372,9 @@ class Run:
     def _stop(self, reason: str) -> None:
         self.stopped_by = self.stopped_by or reason
         self._tasks.stop()
+
+    def _note(self, text: str) -> None:
+        self._tell(Outcome(None, text=text))
 
     def _tell(self, outcome: Outcome) -> None:
         # Who watches may go away (a closed terminal, a pipe's reader); the work goes on.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def dataset(*issues: Issue) -> Dataset:
 
     def instance(issue: Issue) -> Instance:
         row = {"instance_id": issue.id, "FAIL_TO_PASS": ["t"], "PASS_TO_PASS": []}
-        return Instance(issue, Grading("", "", ("t",), (), "", "", "", "", row))
+        return Instance(issue, Grading("", "", ("t",), (), "", "", "", "", row), repository=Path("clones"))
 
     return make_dataset("made", map(instance, issues))
 
@@ -53,7 +54,7 @@ def test_presets_set_what_they_say_and_what_is_given_beside_them_wins() -> None:
     assert {arm.method for arm in claim.conditions()} == {"none", "reasoningbank", "derangement", "preamble", "neutral"}
     assert len(lay_out(claim).of_arm("none")) == 2 * len(lay_out(claim).of_arm("reasoningbank")) == 10
     assert {"judge", "extract_success", "extract_failure", "neutral", "memory_block"} == set(claim.prompts)
-    own = plan_experiment(FIVE, {**PRESETS["claim"], "verdict": "tests", "extractor": "rules", "call_limit": 7})
+    own = plan_experiment(FIVE, {**PRESETS["claim"], "agent": "repair", "verdict": "tests", "extractor": "rules", "call_limit": 7})
     assert (own.verdict, own.extractor, own.call_limit, own.model) == ("tests", "rules@1", 7, "")
 
 
