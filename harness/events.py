@@ -246,7 +246,7 @@ class Journal:
             except OSError as error:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._file, size)
-                raise SweMemoryError(f"cannot write {self.path}: {error.strerror}", "Make room, then go on with --resume.") from error
+                raise cannot_write(self.path, error) from error
         return record
 
     @property
@@ -294,12 +294,25 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a whole file so that a reader, or a kill, finds the old or the new one and never a half; forced to disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a whole file so that a reader, or a kill, finds the old or the new one and never a half; forced to disk.
+
+    Raises SweMemoryError where the disk refuses (full, gone): that is wrong with the run and no failure of an attempt.
+    """
     part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        file.write(to_bytes(text))
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-    sync_folder(path.parent)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            file.write(to_bytes(text))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> SweMemoryError:
+    """What to say where something of a run could not be written."""
+    return SweMemoryError(f"cannot write {path}: {error.strerror or error}", "Make room, then go on with --resume.")

@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from harness.environments.local import LocalEnvironment, end_left_behind
+from harness.events import cannot_write
 from harness.files import remove_tree, to_bytes
 from harness.gitcmd import GitError, git
 from harness.instances import Instance
@@ -94,7 +95,8 @@ class Grader:
         ``workspace`` is a folder for the fresh copy, which is removed afterwards. None, the default, is a new folder of a random name in the system's
         temporary folder that only this user can enter: the hidden tests then lie nowhere beside the working copy of an agent that is still at work.
         (One left behind by a kill is removed by the next grader.) ``timeout`` bounds the tests in seconds. Into ``logs``, where given, go
-        ``report.json``, ``patch.diff``, ``test_output.txt`` and ``eval.sh``, named as the official harness names them.
+        ``report.json``, ``patch.diff``, ``test_output.txt`` and ``eval.sh``, named as the official harness names them; SweMemoryError is raised where they
+        cannot be written.
 
         A log that looks like a failure of the machine is believed only where the machine shows it without the patch too, or does not show it again:
         otherwise code could have itself left out of every rate by printing the right words.
@@ -112,10 +114,10 @@ class Grader:
                 done = GradeReport(iid, "infra", _report(iid, patch, infra=True), str(error))
             output = folder / "test_output.txt"
             if logs is not None:
-                logs.mkdir(parents=True, exist_ok=True)
-                for name in (output.name, "eval.sh"):
-                    if (folder / name).is_file():
-                        shutil.copyfile(folder / name, logs / name)
+                with _keeping(logs):
+                    for name in (output.name, "eval.sh"):
+                        if (folder / name).is_file():
+                            shutil.copyfile(folder / name, logs / name)
             text = output.read_text(encoding="utf-8") if output.is_file() else ""
         if text.count(_START) > 1 or text.count(_END) > 1:
             flags = (*flags, "a marker of the grader came twice in the test output")
@@ -318,11 +320,21 @@ def _report(iid: str, patch: str | None, *, applied: bool = False, infra: bool =
     }
 
 
+@contextlib.contextmanager
+def _keeping(logs: Path) -> Iterator[None]:
+    """Write into the folder ``logs``. That a run's own disk is full is no failure of an attempt."""
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise cannot_write(logs, error) from error
+
+
 def _keep(done: GradeReport, patch: str | None, logs: Path | None, began: float) -> GradeReport:
     if logs is not None:
-        logs.mkdir(parents=True, exist_ok=True)
-        (logs / "patch.diff").write_bytes(to_bytes(patch or ""))
-        (logs / "report.json").write_text(json.dumps(done.report, indent=4) + "\n", encoding="utf-8")
+        with _keeping(logs):
+            (logs / "patch.diff").write_bytes(to_bytes(patch or ""))
+            (logs / "report.json").write_text(json.dumps(done.report, indent=4) + "\n", encoding="utf-8")
     return GradeReport(done.instance_id, done.outcome, done.report, done.reason, done.flags, time.monotonic() - began)
 
 
