@@ -4,8 +4,10 @@
 - ``effects``: the resolve rate of two arms, with the estimand of the protocol.   ``steps``: calls, actions, tokens, cost and time.
 - ``noise_floor``: reruns.   ``claims``: the secondary comparisons together, and what may be claimed.   ``bounds`` of missing attempts are in ``effects``.
 - ``reading``: trajectories and items from disk, within a budget.   ``uptake``: whether an agent took up what it was given.
-- ``flips``: issues that turned, both ways.   ``items``: what each item did.   ``curves``: gain as the bank grows; pass@k and best of n.
+- ``attempts``: every attempt as plain values.   ``flips``: issues that turned, both ways, and what each item did.
+- ``curves``: gain as the bank grows; pass@k and best of n.
 - ``threats``: what in these data speaks against believing them.
+- ``summary``: an arm, and a comparison, put together.   ``sentences``: what a reader has to know beside the numbers.
 - ``submissions``: folders of others.   ``folders``: two folders side by side.
 
 The shape of a result
@@ -81,9 +83,9 @@ COMPARISON
   learning        {size: CURVE, position: CURVE, why};  CURVE: {axis, bins: [{start, end, attempts, estimate: ESTIMATE}], slope: ESTIMATE}; null but for online
 
 ISSUE
-  issue, repository, arms: {ARM: [{stream, state, resolved, calls, actions, tokens, cost, seconds, exit_status, outcome, flags, verdict, recalled,
-                                   control, item, score, learned_from, learned_outcome, verdict_source, same_repository, taken_up, words: [text],
-                                   trajectory}]}
+  issue, repository, arms: {ARM: [{stream, state, resolved, calls, actions, tokens, cost, seconds, exit_status, outcome, flags, verdict, recalled, control,
+                                   given (any text), item, score, learned_from, learned_outcome, verdict_source, same_repository, taken_up,
+                                   words: [text], trajectory}]}
 
 ITEM
   id, title, learned_from, uses, resolved, repository (where it was learned; null where it is not known), same_repository (uses),

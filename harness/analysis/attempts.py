@@ -60,6 +60,7 @@ def _attempt(cell: Cell, state: RunState, repositories: Mapping[str, str], uptak
         "verdict": (known.graded.get("verdict") or {}).get("outcome"),
         "recalled": recall.get("title"),
         "control": recall.get("control"),
+        "given": bool(recall.get("characters", 0) or item),
         "item": item,
         "score": recall.get("score") if item else None,
         "learned_from": recall.get("learned_from"),
