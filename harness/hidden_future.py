@@ -94,7 +94,7 @@ def hide_future(container: Container, base_commit: str, *, root: str = "/testbed
         head=found["head"][0],
         start=found["start"][0],
         kept=int(found["held"][0]),
-        objects=int(found["objects"][0]) - int(found["held"][0]) + (found["head"][0] != base_commit),
+        objects=int(found["objects"][0]) - int(found["held"][0]),
         reflog=int(found["reflog"][0]),
         untracked=int(found["untracked"][0]),
         refs=tuple(ref for ref in found.get("ref", ()) if ref not in kept),

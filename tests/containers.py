@@ -31,6 +31,7 @@ awk basename bash cat chgrp chmod chown cksum comm cp cut date dd df diff dirnam
 join kill ln ls md5sum mkdir mkfifo mknod mktemp mv nl nohup nproc od paste patch printf ps pwd readlink realpath rm rmdir sed seq setsid sh sha1sum
 sha256sum sleep sort split stat sync tac tail tar tee test timeout touch tr true truncate tty uname uniq wc which whoami xargs yes
 """
+_FOLDERS = ("dev", "etc", "home/agent", "proc", "root", "run", "sys", "tmp", "usr/bin", "usr/lib", "usr/lib64", "usr/sbin", "var/tmp")
 _LEFT_OUT = {"__pycache__", "ensurepip", "idlelib", "lib2to3", "site-packages", "dist-packages", "test", "tests", "tkinter", "turtledemo"}
 _CONDA = f"""\
 conda() {{
@@ -129,23 +130,23 @@ def _write_root(target: Path) -> None:
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     prefix = Path(sys.base_prefix)
     files[f"{_ENVIRONMENT}/bin/{version}"] = (prefix / "bin" / version).resolve()
-    for folder, folders, names in os.walk(prefix / "lib" / version):
-        folders[:] = [name for name in folders if name not in _LEFT_OUT and not name.startswith("config-")]
+    for folder, inner, names in os.walk(prefix / "lib" / version):
+        inner[:] = [name for name in inner if name not in _LEFT_OUT and not name.startswith("config-")]
         for name in names:
             path = Path(folder, name)
             files[f"{_ENVIRONMENT}/{path.relative_to(prefix)}"] = path
     programs = [path for inside, path in files.items() if "/bin/" in inside or path.suffix == ".so"]
     files |= {_inside(path): path.resolve() for path in _libraries(programs)}
     with tarfile.open(target, "w") as archive:
-        for name in ("usr/bin", "usr/lib", "usr/lib64", "usr/sbin", "root", "etc", "proc", "sys", "dev", "run", "home", "var"):
-            _entry(archive, name, tarfile.DIRTYPE, 0o755)
-        for name in ("tmp", "var/tmp", "home/agent"):
-            _entry(archive, name, tarfile.DIRTYPE, 0o1777)
+        # Folders that are not in the archive would get whatever permissions the engine's umask leaves.
+        folders = {*_FOLDERS, f"{_ENVIRONMENT}/lib/{version}/site-packages"}
+        folders |= {str(parent) for name in [*folders, *files, *_TEXTS] for parent in Path(name).parents if parent != Path()}
+        for name in sorted(folders):
+            _entry(archive, name, tarfile.DIRTYPE, 0o1777 if name in ("tmp", "var/tmp", "home/agent") else 0o755)
         for name in ("bin", "sbin", "lib", "lib64"):
             _entry(archive, name, tarfile.SYMTYPE, 0o777, f"usr/{name}")
         for name in ("python", "python3"):
             _entry(archive, f"{_ENVIRONMENT}/bin/{name}", tarfile.SYMTYPE, 0o777, version)
-        _entry(archive, f"{_ENVIRONMENT}/lib/{version}/site-packages", tarfile.DIRTYPE, 0o755)
         for inside, path in sorted(files.items()):
             archive.add(path, inside, recursive=False, filter=_as_root)
         for inside, text in _TEXTS.items():

@@ -50,7 +50,7 @@ fi
 echo "$a$b $code"
 """
 # Arguments: a signal, then pid and beginning of the command's shell. KILL goes on until nothing is left or time is up, and prints how many were left; any
-# other signal is sent once, to all but the shell. Only builtins: there may be no room for another process.
+# other signal is sent once, to all but the shell and its timeout(1), which would send it again. Only builtins: there may be no room for another process.
 _SWEEP = """\
 while
     unset parent began; declare -A parent began
@@ -67,7 +67,7 @@ while
         up=${parent[$pid]}
         while [ "${began[$up]}" ] && [ $up != 1 ] && [ ${began[$up]} -ge $3 ]; do up=${parent[$up]}; done
         [ "${began[$up]}" ] && [ $up != 1 ] && continue
-        [ $1 = KILL ] || [ $pid != $2 ] || continue
+        [ $1 = KILL ] || { [ $pid != $2 ] && [ "${parent[$pid]}" != $2 ]; } || continue
         kill -$1 $pid 2>/dev/null && left=$((left + 1))
     done
     [ $1 = KILL ] && [ $left != 0 ] && [ $SECONDS -lt 5 ]

@@ -229,8 +229,13 @@ class Container:
 
     def running(self) -> bool:
         """Whether it still runs as it was started."""
+        import docker
+
         with engine_errors(f"look at container {self.name}"):
-            state = self._state()
+            try:
+                state = self._state()
+            except docker.errors.NotFound:
+                return False
         return bool(state.get("Running")) and state["StartedAt"] == self._began
 
     def check_alive(self) -> None:

@@ -87,6 +87,8 @@ class DockerEnvironment:
     command that timed out or was stopped end with it. A command that a signal ended has code 128 + its number: 137 also where the kernel ended it for want
     of memory. Once ``halt`` is set, the command under way is ended as if its time were over, and none is started any more.
 
+    ``warnings`` is what the engine says of limits that it cannot enforce (rootless engines without cgroup delegation): the container runs without them.
+
     :meth:`close` removes the container; so does the end of this process, unless it is killed: then ``swe-memory clean`` does.
 
     Raises InfraError, here and in every method, where the engine, the image or the container fails.
@@ -114,7 +116,7 @@ class DockerEnvironment:
         self._interpreter = tuple(interpreter)
         self._halt = halt
         self._closed = False
-        container_id, user = _create(client, image, labels, limits or ContainerLimits(), variables, platform)
+        container_id, user, self.warnings = _create(client, image, labels, limits or ContainerLimits(), variables, platform)
         # From here on it is removed however this process ends, short of a kill.
         self._remover = weakref.finalize(self, _remove_quietly, client, container_id, os.getpid())
         try:
@@ -183,8 +185,8 @@ class DockerEnvironment:
 
 def _create(
     client: DockerClient, image: str, labels: Labels, limits: ContainerLimits, variables: Mapping[str, str], platform: str | None
-) -> tuple[str, str]:
-    """Create a container; its id and its image's user."""
+) -> tuple[str, str, tuple[str, ...]]:
+    """Create a container; its id, its image's user, and what the engine has to say about it."""
     import docker
 
     api = client.api
@@ -218,7 +220,7 @@ def _create(
         if isinstance(error.__cause__, docker.errors.NotFound):
             raise InfraError(f"there is no image {image} on this engine", "Pull or build it first (swe-memory images pull).") from error
         raise
-    return str(made["Id"]), user
+    return str(made["Id"]), user, tuple(made.get("Warnings") or ())
 
 
 def _remove_quietly(client: DockerClient, container_id: str, pid: int) -> bool:

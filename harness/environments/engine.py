@@ -7,6 +7,7 @@ does: Docker itself, rootless or not, and Podman's service.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -59,7 +60,9 @@ def connect(host: str | None = None, *, request_seconds: float = REQUEST_SECONDS
         client = docker.from_env(environment=variables, timeout=int(request_seconds), max_pool_size=_CONNECTIONS)
         client.ping()
     except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
-        raise InfraError(f"no container engine answers at {asked}: {_innermost(error)}", _START_IT) from error
+        said = _innermost(error)
+        advice = "See the engine's documentation on who may use its socket." if said == os.strerror(errno.EACCES) else _START_IT
+        raise InfraError(f"no container engine answers at {asked}: {said}", advice) from error
     return client
 
 
@@ -113,8 +116,6 @@ def _advice(said: str) -> str:
     low = said.lower()
     if "no space left" in low or "disk quota" in low:
         return "The engine's disk is full: make room (swe-memory images evict, docker system prune)."
-    if "permission denied" in low:
-        return "The engine refuses this user; see its documentation on access to its socket."
     return "See the engine's own log."
 
 
