@@ -32,7 +32,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def scripted(bench: tuple[Path, Path], out: Path, monkeypatch: pytest.MonkeyPatch, agent: Scripted, arm: str = "none") -> Result:
-    monkeypatch.setattr("harness.scheduler.make_agent", lambda _: agent)
+    monkeypatch.setattr("harness.scheduler.make_agent", lambda _, **_more: agent)
     return invoke(bench, out, "--arm", arm, "--instance", "acme__shop-1", "--json")
 
 
@@ -43,14 +43,11 @@ def test_an_infra_failure_is_listed_not_judged_and_tried_again(bench: tuple[Path
     said: list[Outcome] = []
     with locked(out):
         freeze(out, experiment, resume=False)
-        work = Run(out, experiment, dataset, Settings(1, retries=(0.0,)), said.append, agent=Scripted(FIX))
-        (out / "none").mkdir()
-        (out / "none" / "1-1").write_text("a file where a folder must be")
-        state = work.execute()
+        down = Scripted(FIX, error=OSError("the machine is not well"))
+        state = Run(out, experiment, dataset, Settings(1, retries=(0.0,)), said.append, agent=down).execute()
         attempt = state.attempts["none", "1-1", "acme__shop-1"]
         assert attempt.infra and len(attempt.failures) == 2 and not attempt.graded
         assert len(said) == 1 and said[0].failure
-        (out / "none" / "1-1").unlink()
         state = Run(out, experiment, dataset, Settings(1, retries=()), said.append, agent=Scripted(FIX)).execute()
     assert len(said) == 2 and said[1].resolved
     assert state.attempts["none", "1-1", "acme__shop-1"].graded["resolved"] is True
@@ -66,7 +63,7 @@ def test_an_agent_that_crashes_has_failed_its_attempt_only(
         def run(self, work: Assignment, environment: object) -> Trajectory:
             raise RecursionError("too deep")
 
-    monkeypatch.setattr("harness.scheduler.make_agent", lambda _: Crashing())
+    monkeypatch.setattr("harness.scheduler.make_agent", lambda _, **_more: Crashing())
     result = invoke(bench, tmp_path / "out", "--arm", "none", "--instance", "acme__shop-1", "--json")
     arm = json.loads(result.stdout)["arms"][0]
     assert result.exit_code == 0 and (arm["graded"], arm["resolved"]) == (1, 0)
@@ -117,7 +114,7 @@ def test_an_error_that_nobody_foresaw_ends_its_attempt_only_and_leaves_its_trace
         return real(self, *given, **more)
 
     monkeypatch.setattr(Grader, "grade", grade)
-    monkeypatch.setattr("harness.scheduler.make_agent", lambda _: Scripted("true", ""))
+    monkeypatch.setattr("harness.scheduler.make_agent", lambda _, **_more: Scripted("true", ""))
     out = tmp_path / "out"
     result = invoke(bench, out, "--arm", "none", "--json", "--workers", "1", "--retries", "0")
     arm = json.loads(result.stdout)["arms"][0]

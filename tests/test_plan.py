@@ -163,7 +163,7 @@ WRONG: tuple[Any, ...] = (
     {},
     {"a": []},
 )
-CHOICES = ("protocol", "verdict", "recall")
+CHOICES = ("protocol", "verdict", "recall", "environment")
 TEXTS = [entry.name for entry in fields(Experiment) if isinstance(getattr(WHOLE, entry.name), str) and entry.name not in CHOICES]
 RIGHT: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(TEXTS, ("x", "", "none")),
@@ -176,6 +176,8 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "baseline_reruns": (3,),
     "call_limit": (3,),
     "command_seconds": (0.5, 3),
+    "cpus": (0.5, 3),
+    "memory_gb": (0.5, 3),
     "test_seconds": (0.5, 3),
     "attempt_seconds": (None, 0.5, 3),
     "attempt_cost": (None, 0.5, 3),

@@ -241,7 +241,7 @@ def test_what_is_graded_and_not_learned_counts_as_left_on_resume(
 ) -> None:
     out, whole = tmp_path / "out", tmp_path / "whole"
     options = ("--arm", "reasoningbank", "--wave", "3")
-    monkeypatch.setattr("harness.scheduler.make_agent", lambda _: Scripted(FIX))
+    monkeypatch.setattr("harness.scheduler.make_agent", lambda _, **_more: Scripted(FIX))
     assert invoke(bench, out, *options).exit_code == 0
     shutil.copytree(out, whole)
     # Killed when the wave was graded, before the bank learned any of it.
