@@ -105,7 +105,8 @@ def _docker() -> dict[str, str]:
     try:
         import docker
     except ImportError:
-        return _check("docker", "missing", "the Python package is not installed", "not needed by this version's commands")
+        hint = "only runs on issues that come as images need it: pip install 'swe-memory[harness]'"
+        return _check("docker", "missing", "the Python package is not installed", hint)
     try:
         client = docker.from_env(timeout=5)
         try:
@@ -118,7 +119,7 @@ def _docker() -> dict[str, str]:
             "docker",
             "missing",
             f"no engine answers ({type(error).__name__})",
-            "not needed by this version's commands; the bundled bench runs without it",
+            "start it, or set DOCKER_HOST; only runs on issues that come as images need it, the bundled bench does not",
         )
 
 
@@ -126,7 +127,7 @@ def _key() -> dict[str, str]:
     if os.environ.get("ANTHROPIC_API_KEY"):
         where = os.environ.get("ANTHROPIC_BASE_URL")
         return _check("anthropic key", "ok", "ANTHROPIC_API_KEY is set (not tried)" + (f", base URL {where}" if where else ""))
-    return _check("anthropic key", "missing", "ANTHROPIC_API_KEY is not set", "only --extractor llm and --judge llm need it")
+    return _check("anthropic key", "missing", "ANTHROPIC_API_KEY is not set", "needed by --agent mini, --extractor llm, --verdict llm and --judge llm")
 
 
 def _settings() -> dict[str, str]:
