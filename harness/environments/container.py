@@ -266,7 +266,7 @@ def remove(client: DockerClient, container_id: str) -> None:
     """Remove a container by force; nothing happens where it is gone already, or going. Raises InfraError where the engine fails."""
     import docker
 
-    with engine_errors(f"remove container {container_id[:12]}"):
+    with engine_errors(f"remove container {container_id[:24]}"):
         try:
             client.api.remove_container(container_id, force=True, v=True)
         except docker.errors.NotFound:

@@ -116,10 +116,11 @@ class DockerEnvironment:
         self._interpreter = tuple(interpreter)
         self._halt = halt
         self._closed = False
-        container_id, user, self.warnings = _create(client, image, labels, limits or ContainerLimits(), variables, platform)
-        # From here on it is removed however this process ends, short of a kill.
-        self._remover = weakref.finalize(self, _remove_quietly, client, container_id, os.getpid())
+        name = f"swe-memory-{secrets.token_hex(6)}"
+        # It is removed however this process ends, short of a kill; by name, so that an interrupt cannot come between its creation and this.
+        self._remover = weakref.finalize(self, _remove_quietly, client, name, os.getpid())
         try:
+            container_id, user, self.warnings = _create(client, image, name, labels, limits or ContainerLimits(), variables, platform)
             self.container = Container(client, container_id, user)
             self._probe()
         except BaseException:
@@ -184,7 +185,7 @@ class DockerEnvironment:
 
 
 def _create(
-    client: DockerClient, image: str, labels: Labels, limits: ContainerLimits, variables: Mapping[str, str], platform: str | None
+    client: DockerClient, image: str, name: str, labels: Labels, limits: ContainerLimits, variables: Mapping[str, str], platform: str | None
 ) -> tuple[str, str, tuple[str, ...]]:
     """Create a container; its id, its image's user, and what the engine has to say about it."""
     import docker
@@ -202,7 +203,7 @@ def _create(
                 environment=dict(variables),
                 labels=labels.as_dict(),
                 hostname=None if limits.network == "host" else "testbed",
-                name=f"swe-memory-{secrets.token_hex(6)}",
+                name=name,
                 healthcheck={"test": ["NONE"]},
                 stop_signal="SIGKILL",
                 platform=platform,
@@ -223,12 +224,12 @@ def _create(
     return str(made["Id"]), user, tuple(made.get("Warnings") or ())
 
 
-def _remove_quietly(client: DockerClient, container_id: str, pid: int) -> bool:
+def _remove_quietly(client: DockerClient, name: str, pid: int) -> bool:
     """Remove a container; whether that went well. A fork's copy of the environment removes nothing."""
     if os.getpid() != pid:
         return True
     try:
-        remove(client, container_id)
+        remove(client, name)
     except InfraError:
         return False
     return True
