@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.analysis import curves, noise_floor, steps
 from harness.analysis.attempts import attempts_of
 from harness.analysis.claims import claims, headline
 from harness.analysis.flips import used_items
+from harness.analysis.named_files import Named, named_files
 from harness.analysis.reading import BYTES, Budget, Trajectories
 from harness.analysis.sentences import sentences, verdict_label
 from harness.analysis.summary import arm_values, comparisons
@@ -29,9 +30,6 @@ from harness.looking import printable, usage_values
 from harness.outcomes import ArmRows, arm_rows
 from harness.plan import Experiment
 from harness.scheduler import complete
-
-if TYPE_CHECKING:
-    from harness.dataset import Dataset
 
 MINIBENCH = "minibench"
 
@@ -222,7 +220,7 @@ def _facts(
     )
 
 
-def _named(experiment: Experiment, name: str | None) -> tuple[tuple[str, ...], int] | None:
+def _named(experiment: Experiment, name: str | None) -> Named | None:
     """Which of the run's issues name a file of their reference patch; None where the dataset is not at hand, or is another one."""
     from harness.dataset import load_dataset
 
@@ -232,17 +230,15 @@ def _named(experiment: Experiment, name: str | None) -> tuple[tuple[str, ...], i
     return named_files(dataset, experiment.instances) if dataset.hash == experiment.dataset_hash else None
 
 
-def named_files(dataset: Dataset, issues: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
-    """(issues whose text has the name of a file that the reference patch edits, how many were looked at). Only names leave this function."""
-    from swe_memory.patches import edited_paths
+def compare_two(first: Path, second: Path, *, allow_differences: bool = False, dataset: str | None = None) -> dict[str, Any]:
+    """The second folder minus the first (see :func:`harness.analysis.folders.compare_folders`); ``dataset``: for what only it tells.
 
-    found = []
-    for issue in issues:
-        instance = dataset.instance(issue)
-        names = {path.rsplit("/", 1)[-1] for path in edited_paths(instance.grading.patch)}
-        if any(name in instance.issue.text for name in names):
-            found.append(issue)
-    return tuple(found), len(issues)
+    Raises UsageError where one of them is nothing that can be compared, and where two runs were not made alike.
+    """
+    from harness.analysis.folders import compare_folders
+    from harness.dataset import load_dataset
+
+    return compare_folders(first, second, allow_differences=allow_differences, dataset=load_dataset(dataset) if dataset else None)
 
 
 def environment(gold: ArmRows) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 - ``reading``: trajectories and items from disk, within a budget.   ``uptake``: whether an agent took up what it was given.
 - ``attempts``: every attempt as plain values.   ``flips``: issues that turned, both ways, and what each item did.
 - ``curves``: gain as the bank grows; pass@k and best of n.
-- ``threats``: what in these data speaks against believing them.
+- ``threats``: what in these data speaks against believing them.   ``named_files``: issues that name the file to be changed.
 - ``summary``: an arm, and a comparison, put together.   ``sentences``: what a reader has to know beside the numbers.
 - ``submissions``: folders of others.   ``folders``: two folders side by side.
 
@@ -83,9 +83,10 @@ COMPARISON
   learning        {size: CURVE, position: CURVE, why};  CURVE: {axis, bins: [{start, end, attempts, estimate: ESTIMATE}], slope: ESTIMATE}; null but for online
 
 ISSUE
-  issue, repository, arms: {ARM: [{stream, state, resolved, calls, actions, tokens, cost, seconds, exit_status, outcome, flags, verdict, recalled, control,
-                                   given (any text), item, score, learned_from, learned_outcome, verdict_source, same_repository, taken_up,
-                                   words: [text], trajectory}]}
+  issue, repository, arms: {ARM: [{stream, state, resolved, calls, actions, tokens, cost, seconds, exit_status, outcome, flags, verdict, patch_sha256,
+                                   recalled, control, given (any text), item, score, learned_from, learned_outcome, verdict_source, same_repository,
+                                   taken_up, words: [text], trajectory}]}; ``trajectory`` is a path below the run folder; of two folders it begins
+                                   with the name of its source. An attempt that was not started has stream, state, resolved and calls only.
 
 ITEM
   id, title, learned_from, uses, resolved, repository (where it was learned; null where it is not known), same_repository (uses),

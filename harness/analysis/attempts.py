@@ -8,12 +8,14 @@ from typing import Any
 from harness.analysis.reading import attempt_path
 from harness.analysis.tables import Table
 from harness.analysis.uptake import Uptake
-from harness.events import RunState
+from harness.events import AttemptState, RunState
 from harness.layout import Cell
+from harness.looking import patch_hash
 from harness.outcomes import ArmRows
 
 Attempts = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
 """(arm, issue) -> its attempts by stream, as in ISSUE of :mod:`harness.analysis`."""
+EMPTY = patch_hash("")
 
 
 def attempts_of(
@@ -58,6 +60,7 @@ def _attempt(cell: Cell, state: RunState, repositories: Mapping[str, str], uptak
         "outcome": known.graded.get("outcome"),
         "flags": known.graded.get("flags", []),
         "verdict": (known.graded.get("verdict") or {}).get("outcome"),
+        "patch_sha256": _patch(known),
         "recalled": recall.get("title"),
         "control": recall.get("control"),
         "given": bool(recall.get("characters", 0) or item),
@@ -71,6 +74,12 @@ def _attempt(cell: Cell, state: RunState, repositories: Mapping[str, str], uptak
         "words": list(taken[1]) if taken else [],
         "trajectory": attempt_path(cell.arm, cell.key).as_posix() if known.finished and cell.arm.kind != "gold" else None,
     }
+
+
+def _patch(known: AttemptState) -> str | None:
+    """The hash of a patch that was submitted and is not empty."""
+    found = known.finished.get("patch_sha256")
+    return str(found) if found and found != EMPTY else None
 
 
 def _text(value: Any) -> str | None:

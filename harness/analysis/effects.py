@@ -256,7 +256,7 @@ def sentence(found: Mapping[str, Any]) -> str:
     if found["p"] is not None:
         exact = f", exact {p_text(found['p_exact'])}" if found["p_exact"] is not None else ""
         end = f"; {found['test']} {p_text(found['p'])}{exact}."
-    if found["p_adjusted"] is not None:
+    if found["p_adjusted"] is not None and found["p_adjusted"] != found["p"]:
         end = f"{end[:-1]}, {p_text(found['p_adjusted'])} by Holm."
     if found["low"] is None and found["why"]:
         end += f" {found['why']}"

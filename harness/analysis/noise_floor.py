@@ -60,7 +60,8 @@ def pair_sentence(found: Mapping[str, Any]) -> str:
 
 
 def floor(setup: Setup, baseline: Table | None, discordance: float | None) -> dict[str, Any]:
-    """``noise`` of a RESULT. ``discordance``: between the arms of the primary comparison, taken as a guess where the floor is not known."""
+    """``noise`` of a RESULT. ``discordance``: between the arms of the primary comparison, taken as a guess where the floor is not known. What would show it
+    is said of a run, which can be made again."""
     if baseline is None:
         found = empty("chance that two runs of an issue by the baseline differ", "There is no arm `none`, whose reruns would show it.")
         return {"floor": plain_estimate(found), "known": False, "sentence": found.why}
@@ -73,9 +74,9 @@ def floor(setup: Setup, baseline: Table | None, discordance: float | None) -> di
         return {"floor": plain_estimate(found), "known": True, "sentence": said}
     issues = len(baseline.issues)
     said = f"The noise floor is not known: no issue was run twice by `{baseline.name}`."
-    if len(baseline.streams) == 1 and issues:
+    if len(baseline.streams) == 1 and issues and setup.protocol:
         said += f" --baseline-reruns 2 would show it with {count(issues, 'attempt', 'attempts')} more"
-        if discordance is not None:
+        if discordance:
             low, high = wilson(discordance * issues, issues)
             said += f", to within about {50 * (high - low):.0f} points if reruns differ as often as the arms do ({percent(discordance)})"
         said += "."

@@ -134,7 +134,8 @@ def _sentence(measure: str, arm: str, baseline: str, entry: Mapping[str, Any]) -
     p = f"; {entry['test']['method']} {p_text(entry['test']['p'])}" if entry["test"]["p"] is not None else ""
     up_to = f" up to {entry['limit']:g}" if entry["limit"] else ""
     left = f"; {count(entry['unknown'], 'issue', 'issues')} left out, not known" if entry["unknown"] else ""
-    return f"Mean {WHAT[measure]}{up_to}, over all issues: {means}; {size}{p}{left}."
+    why = f" {difference['why']}" if difference["low"] is None and difference["why"] else ""
+    return f"Mean {WHAT[measure]}{up_to}, over all issues: {means}; {size}{p}{left}.{why}"
 
 
 def pair_by_outcome(one: Table, other: Table) -> dict[str, Any]:

@@ -195,6 +195,20 @@ def _flags(result: Found, _attempts: Attempts, _facts: Facts) -> Iterator[Threat
         yield _threat(f"flag: {flag}", "caution" if "grader" in flag else "note", f"Found in attempts: {flag}. {where}.")
 
 
+def _grading(_result: Found, attempts: Attempts, _facts: Facts) -> Iterator[Threat]:
+    """The same patch, graded in both ways: what differs then are the tests or the machine, never the agent."""
+    seen: dict[tuple[str, str], set[bool]] = {}
+    for (_, issue), runs in attempts.items():
+        for run in runs:
+            if run["resolved"] is not None and run.get("patch_sha256"):
+                seen.setdefault((issue, run["patch_sha256"]), set()).add(run["resolved"])
+    issues = sorted({issue for (issue, _), verdicts in seen.items() if len(verdicts) > 1})
+    if issues:
+        some = ", ".join(issues[:3]) + (", ..." if len(issues) > 3 else "")
+        text = f"On {count(len(issues), 'issue', 'issues')} the same patch was graded as resolved once and as not resolved once ({some})"
+        yield _threat("grading is not stable", "serious", f"{text}: the tests are not stable, or were not run alike.", issues)
+
+
 def _limits(result: Found, _attempts: Attempts, _facts: Facts) -> Iterator[Threat]:
     hits = {arm["arm"]: (sum(arm["limit_hits"].values()), arm["graded"]) for arm in result["arms"] if arm["graded"]}
     if any(number > MANY_AT_LIMIT * graded for number, graded in hits.values()):
@@ -289,6 +303,7 @@ _LOOKS: tuple[Callable[[Found, Attempts, Facts], Iterator[Threat]], ...] = (
     _placebos,
     _repositories,
     _flags,
+    _grading,
     _banks,
     _damage,
     _model_date,
