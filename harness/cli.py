@@ -274,36 +274,60 @@ def _show(found: dict[str, Any], as_json: bool, text: str) -> None:
     click.echo(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) if as_json else text)
 
 
-@click.command(epilog="Example: swe-memory compare runs/first")
+@click.command(
+    epilog="Examples: swe-memory compare runs/first; swe-memory compare runs/first runs/second; swe-memory compare theirs ours --json"
+)
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("other", type=click.Path(path_type=Path), required=False)
+@click.option("--allow-differences", is_flag=True, help="Compare two runs with unequal limits, versions, prompts, ...; they are listed.")
+@click.option("--dataset", help="The dataset, where it is not the bundled one: tells which issue texts name the file to be changed.")
+@click.option("--all-trajectories", is_flag=True, help="Read all stored trajectories to see what agents took up, and not only a sample.")
 @click.option("--items", type=click.IntRange(0), default=5, show_default=True, help="How many of the most used items to list.")
+@click.option("--issues/--no-issues", default=None, help="A line for each issue. Default: for up to 30 issues.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead; its shape is below.")
-def compare(folder: Path, items: int, as_json: bool) -> None:
-    """Compare the arms of a run folder: resolve rates, calls, paired differences, and each issue. Works on a run that is still going.
+def compare(
+    folder: Path,
+    other: Path | None,
+    allow_differences: bool,
+    dataset: str | None,
+    all_trajectories: bool,
+    items: int,
+    issues: bool | None,
+    as_json: bool,
+) -> None:
+    """Compare the arms of a run folder, or two folders: resolve rates, steps, costs, what memory did, and what speaks against believing it.
+
+    One FOLDER is a run, which may still be going. With OTHER, either is a run, one of its arms (RUN/ARM) or streams (RUN/ARM/STREAM), or a folder of
+    others: official reports (report.json of each instance, or results.json of all), predictions and trajectories as the leaderboard takes them. Differences
+    are OTHER minus FOLDER, on the issues that both have. Two runs that were not made alike are refused.
 
     \b
-    --json: {run, dataset: {name, hash}, agent, protocol, builds, orders, reruns, call_limit, issues_planned, endpoint,
-      verdict: {source, label}, complete, seconds,
-      arms: [{arm, kind, streams, planned, graded, resolved, rate, low, high, interval, mean_calls, mean_actions,
-              calls_unknown, limit_hits: {STATUS: n}, infra: [{stream, issue}], missing, given, exit_statuses,
-              judge: {right, wrong, unknown, "not judged"}}],
-      comparisons: [{arm, baseline, role, issues, unit, both, only_arm, only_baseline, neither, difference, low, high,
-                     interval, p, test, p_exact, calls_difference, why, sentence}],
-      environment: [{checked, resolved, failing: [{issue, outcome}]}],
-      infra: [{arm, stream, issue, tries, reason}],
-      issues: [{issue, repository, arms: {ARM: [{stream, state, resolved, calls, exit_status, outcome, flags, verdict,
-                                                 recalled, control, item, score, learned_from}]}}],
-      items: [{id, title, learned_from, uses, resolved}], sentences: [text], problems: [text],
-      usage: {ROLE: {calls, input_tokens, output_tokens, cost}}}
-    Rates are fractions; intervals are at 95 %; what cannot be computed is null. Exit code 0 whatever the effect.
+    --json: {kind, run, sources, differences, dataset, agent, protocol, builds, orders, reruns, call_limit, issues_planned,
+      endpoint, settings, verdict, complete, seconds, headline: {sentence, caveats, arm, baseline, earned},
+      claims: [{arm, earned, sentence, over_none, over_derangement}], threats: [{id, weight, sentence, about}],
+      noise: {floor, known, sentence}, uptake: {looked, with_item, taken_up, share, by_chance, rule, why, arms},
+      arms: [{arm, kind, streams, planned, graded, resolved, rate, low, high, interval, estimate, mean_calls, mean_actions,
+              calls_unknown, limit_hits, infra, missing, given, exit_statuses, flags, judge, noise, measures, per_resolved,
+              curve, memory_usage, pass_at_k, best_of_n}],
+      comparisons: [{id, arm, baseline, role, issues, unit, units, estimand, null, level, both, only_arm, only_baseline,
+                     neither, rates, discordant, difference, low, high, interval, p, test, p_exact, p_adjusted, why, notes,
+                     sentence, estimates, check, no_effect, streams, between, baseline_error, sensitivity, noise, bounds,
+                     calls_difference, steps, by_outcome, per_resolved, curve, flips, recall_gain, learning}],
+      environment: [{checked, resolved, failing: [{issue, outcome}]}], infra: [{arm, stream, issue, tries, reason}],
+      issues: [{issue, repository, arms: {ARM: [{stream, state, resolved, calls, ...}]}}],
+      items: [{id, title, learned_from, uses, resolved, flips_for, flips_against, effect, ..., attempts}],
+      usage: {ROLE: {calls, input_tokens, output_tokens, cost}}, sentences: [text], problems: [text]}
+    Rates are fractions; intervals are at 95 % and stand beside what they estimate; what cannot be computed is null. All parts are
+    described by `python -m pydoc harness.analysis`. Exit code 0 whatever the effect.
     """
-    import json
-
-    from harness.compare import compare_run
+    from harness.compare import compare_run, compare_two
     from harness.compare_text import render
 
-    result = compare_run(folder)
-    click.echo(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) if as_json else render(result, items=items))
+    if other is None:
+        result = compare_run(folder, dataset=dataset, **({"most_bytes": None} if all_trajectories else {}))
+    else:
+        result = compare_two(folder, other, allow_differences=allow_differences, dataset=dataset)
+    _show(result, as_json, "" if as_json else render(result, items=items, issues=issues))
 
 
 @click.command(epilog="Example: swe-memory plan --issues 500 --baseline 0.54 --effect 0.034 --discordance 0.14")
