@@ -385,6 +385,22 @@ def plan(as_json: bool, **options: Any) -> None:
     _show(found, as_json, "" if as_json else plan_text(found))
 
 
+@click.command(epilog="Example: swe-memory report runs/first")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="The HTML file. Default: report.html in the run folder.")
+@click.option("--markdown/--no-markdown", default=True, show_default=True, help="Write report.md beside it.")
+@click.option("--csv/--no-csv", default=True, show_default=True, help="Write attempts.csv beside it.")
+def report(folder: Path, out: Path | None, markdown: bool, csv: bool) -> None:
+    """Write the report of a run: one HTML file that needs nothing else, no network either, with Markdown and CSV beside it.
+
+    It has the answer with its interval and what speaks against believing it, tables that can be sorted and filtered, figures, what memory gave to each
+    attempt with links to the trajectories, the methods, and a table in LaTeX. Works on a run that is still going. A file that is no report is never written over.
+    """
+    from harness.report.command import report_command
+
+    click.echo(report_command(folder, out, with_markdown=markdown, with_csv=csv))
+
+
 @click.command(epilog="Example: swe-memory demo")
 @click.option(
     "--out",

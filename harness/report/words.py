@@ -1,0 +1,121 @@
+"""Numbers and text as the report shows them. Every function takes None for what is not known and shows it as a dash."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from harness.analysis.words import amount as plain_amount
+from harness.analysis.words import count, p_text
+
+__all__ = [
+    "amount",
+    "amounts",
+    "anchor",
+    "count",
+    "interval",
+    "minus",
+    "p_text",
+    "p_value",
+    "percent",
+    "points",
+    "prose",
+    "rate",
+    "shown",
+    "span",
+]
+
+DASH = "–"
+_NEGATIVE = re.compile(r"(?<![\w.)-])-(?=[$\d.])")
+_CODE = re.compile(r"`([^`]{1,200})`")
+
+
+def minus(text: str) -> str:
+    """The same with a true minus sign before negative numbers."""
+    return _NEGATIVE.sub("−", text)
+
+
+def prose(text: str) -> Markup:
+    """A sentence as HTML: escaped, what stands in backticks as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", minus(str(escape(text)))))
+
+
+def percent(share: float | None) -> str:
+    """A rate: "54.2 %"."""
+    return DASH if share is None else f"{100 * share:.1f} %"
+
+
+def points(share: float | None) -> str:
+    """A difference of rates in points, with its sign and without a unit: "+3.4"."""
+    if share is None:
+        return DASH
+    text = f"{100 * share:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else minus(text)
+
+
+def span(low: float | None, high: float | None) -> str:
+    """An interval of differences: "+0.2 to +6.6"; "" where there is none."""
+    return "" if low is None or high is None else f"{points(low)} to {points(high)}"
+
+
+def rate(found: Mapping[str, Any]) -> str:
+    """An estimate of a share with its interval: "54.2 % (49.8 to 58.5)"."""
+    if found.get("value") is None:
+        return DASH
+    if found.get("low") is None or found.get("high") is None:
+        return percent(found["value"])
+    return f"{percent(found['value'])} ({100 * found['low']:.1f} to {100 * found['high']:.1f})"
+
+
+def interval(found: Mapping[str, Any]) -> str:
+    """An estimate of a difference of rates with its interval."""
+    within = span(found.get("low"), found.get("high"))
+    return points(found.get("value")) + (f" ({within})" if within else "")
+
+
+def p_value(p: float | None) -> str:
+    """ "0.034", "< 0.001"."""
+    return DASH if p is None else p_text(p).removeprefix("p ").strip()
+
+
+def amount(measure: str, value: float | None, *, sign: bool = False) -> str:
+    """Calls, tokens, dollars or seconds."""
+    return DASH if value is None else minus(plain_amount(measure, value, sign=sign))
+
+
+def amounts(measure: str, value: float | None, low: float | None = None, high: float | None = None, *, sign: bool = False) -> str:
+    """An amount with its interval, all with as many digits; dollars with three below one dollar."""
+    if value is None:
+        return DASH
+    known = [part for part in (value, low, high) if part is not None]
+    digits = {"tokens": 0, "cost": 2 if max(map(abs, known)) >= 1 else 3}.get(measure, 1)
+    plus, unit = "+" if sign else "", "$" if measure == "cost" else ""
+
+    def one(part: float) -> str:
+        text = f"{part:{plus},.{digits}f}"
+        return minus(f"{text[0]}{unit}{text[1:]}" if text[0] in "+-" else f"{unit}{text}")
+
+    return one(value) if low is None or high is None else f"{one(value)} ({one(low)} to {one(high)})"
+
+
+def shown(value: Any) -> str:
+    """Any setting."""
+    if value is None or value == "":
+        return DASH
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value)) or DASH
+    return str(value)
+
+
+def anchor(kind: str, name: str) -> str:
+    """An id for an element that is about ``name``: the same for the same name, and another for another."""
+    safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:80]
+    return f"{kind}-{safe}" if safe == name else f"{kind}-{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
