@@ -50,10 +50,10 @@ fi
 echo "$a$b $code"
 """
 # Arguments: a signal, then pid and beginning of the command's shell. KILL goes on until nothing is left or time is up, and prints how many were left; any
-# other signal is sent once, to all but the shell and its timeout(1), which would send it again. Only builtins: there may be no room for another process.
+# other signal is sent once, parents first, to all but the shell and its timeout(1), which would send it again. Only builtins: there may be no room for more.
 _SWEEP = """\
 while
-    unset parent began; declare -A parent began
+    parent=() began=()
     for path in /proc/[0-9]*; do
         stat=
         IFS= read -rd '' stat <$path/stat
