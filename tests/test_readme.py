@@ -16,7 +16,11 @@ import pytest
 from swe_memory.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [page for page in (ROOT / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "CONTRIBUTING.md") if page.is_file()]
+PAGES = [
+    page
+    for page in (ROOT / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")))
+    if page.is_file()
+]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -50,7 +54,7 @@ def test_every_command_shown_is_one_that_exists_with_flags_that_exist(line: str)
     words = shlex.split(line)[1:]
     group: click.Command = cli
     context = click.Context(cli, info_name="swe-memory")
-    while isinstance(group, click.Group):
+    while isinstance(group, click.Group) and not (group.invoke_without_command and (not words or words[0].startswith("-"))):
         found = group.get_command(context, words[0])
         assert found is not None, words[0]
         context, group, words = click.Context(found, context, words[0]), found, words[1:]
