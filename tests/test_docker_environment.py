@@ -377,7 +377,7 @@ def test_the_engine_says_what_it_is(engine: DockerClient) -> None:
 OUTSIDE: dict[str, tuple[Callable[[DockerClient, str], object], str]] = {
     "killed": (lambda client, one: client.api.kill(one), "was ended from outside"),
     "removed": (lambda client, one: client.api.remove_container(one, force=True), "was (removed|ended) from outside"),
-    "restarted": (lambda client, one: client.api.restart(one, timeout=0), "was restarted from outside"),
+    "restarted": (lambda client, one: client.api.restart(one, timeout=0), "was (ended|restarted) from outside"),
 }
 
 
