@@ -23,10 +23,11 @@ from harness.analysis.summary import arm_values, comparisons
 from harness.analysis.tables import Setup, learning, table
 from harness.analysis.threats import Facts, threats
 from harness.analysis.uptake import Uptake, look, not_looked
+from harness.analysis.words import printable_result
 from harness.events import RunState, read_state
 from harness.folder import read_experiment
 from harness.layout import Layout, lay_out
-from harness.looking import printable, usage_values
+from harness.looking import usage_values
 from harness.outcomes import ArmRows, arm_rows
 from harness.plan import Experiment
 from harness.scheduler import complete
@@ -116,7 +117,7 @@ def comparison(
     result["threats"] = threats(result, attempts, _facts(experiment, state, rows, taken, folder, dataset, left))
     result["headline"] = headline(pairs, result["claims"], result["threats"], left, "run")
     result["sentences"] = sentences(experiment, result, state)
-    return {key: printable(value) for key, value in result.items()}
+    return printable_result(result)
 
 
 def _pairs(experiment: Experiment) -> list[tuple[str, str, str]]:

@@ -134,7 +134,7 @@ def _costs(result: Mapping[str, Any]) -> list[str]:
     ]
     if not names:
         return []
-    headings = ["mean of an attempt", *names, *(f"{name} per resolved issue" for name in names if name != "seconds")]
+    headings = ["mean of an attempt", *names, *(f"{name} by resolved" for name in names if name != "seconds")]
     return table(headings, [_cost(arm, names) for arm in result["arms"] if arm["graded"]])
 
 

@@ -16,14 +16,14 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from harness.checks import wrong_field
+from harness.checks import LARGEST, wrong_field
 from harness.files import to_bytes
 from harness.layout import Key
 from swe_memory.errors import SweMemoryError
@@ -91,9 +91,7 @@ def fold(events: Iterable[Mapping[str, Any]], problems: Iterable[str] = ()) -> R
     state can rely on the fields of each part.
     """
     folding = _Folding(list(problems))
-    for number, event in enumerate(events, 1):
-        if wrong := folding.take(event):
-            folding.problems.append(f"event {number} {wrong}")
+    folding.take_all(events)
     return folding.state()
 
 
@@ -105,11 +103,16 @@ class _Folding:
         self.attempts: dict[Key, AttemptState] = {}
         self.learned: dict[str, dict[Key, Mapping[str, Any]]] = {}
         self.frozen: dict[str, Mapping[str, Any]] = {}
-        self.by_attempt: dict[Key, list[float | None]] = {}
-        self.by_role: dict[str, list[float | None]] = {}
-        self.by_agent: dict[Key, list[float | None]] = {}
+        self.by_agent: dict[Key, list[float | None]] = {}  # of the last try
+        self.earlier: dict[Key, list[float | None]] = {}  # of the tries before
         self.by_memory: dict[tuple[str, str, Key], list[float | None]] = {}
         self.sessions: list[float] = [0.0]
+
+    def take_all(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Add events, and name those that make no sense among the problems."""
+        for number, event in enumerate(events, 1):
+            if wrong := self.take(event):
+                self.problems.append(f"event {number} {wrong}")
 
     def take(self, event: Mapping[str, Any]) -> str:
         """Add one event; what is wrong with it, "" for nothing."""
@@ -132,28 +135,27 @@ class _Folding:
         if not (isinstance(arm, str) and isinstance(stream, str) and isinstance(issue, str)):
             return "names no attempt"
         key = (arm, stream, issue)
+        if kind == "usage":  # nearly all events of a long run
+            if not _is_plain_usage(event) and (wrong := wrong_field(kind, event)):
+                return f"({kind}, {' '.join(key)}) was skipped: {wrong}"
+            role, bank = event["role"], event.get("bank")
+            if role == "agent":
+                _add(self.by_agent.setdefault(key, [0, 0, 0, 0.0]), event)
+            else:
+                _add(self.by_memory.setdefault((role, bank if isinstance(bank, str) else "", key), [0, 0, 0, 0.0]), event)
+            return ""
         state = self.attempts.get(key) or AttemptState(key)
         before: Any = {"finished": state.started, "graded": state.finished, "learned": state.graded}.get(kind, True)
         if wrong := wrong_field(kind, event) or ("" if before else "what must come before it is missing"):
             return f"({kind}, {' '.join(key)}) was skipped: {wrong}"
-        if kind == "usage":
-            role, bank = event["role"], event.get("bank")
-            whose = (
-                self.by_agent.setdefault(key, [0, 0, 0, 0.0])
-                if role == "agent"
-                else self.by_memory.setdefault((role, bank if isinstance(bank, str) else "", key), [0, 0, 0, 0.0])
-            )
-            for sums in (self.by_attempt.setdefault(key, [0, 0, 0, 0.0]), self.by_role.setdefault(role, [0, 0, 0, 0.0]), whose):
-                for place, name in enumerate(("calls", "input", "output", "cost")):
-                    one, other = sums[place], event[name]
-                    sums[place] = None if one is None or other is None else one + other
-            return ""
         if kind == "learned":
             self.learned.setdefault(event["bank"], {})[key] = event
             return ""
         if kind == "started":
             state = AttemptState(key, started=event, starts=state.starts + 1, failures=state.failures)
-            self.by_agent.pop(key, None)
+            if wasted := self.by_agent.pop(key, None):
+                before_it = self.earlier.setdefault(key, [0, 0, 0, 0.0])
+                self.earlier[key] = _sum((before_it, wasted))
         elif kind == "finished":
             state = replace(state, finished=event, graded={})
         elif kind == "graded":
@@ -165,14 +167,52 @@ class _Folding:
 
     def state(self) -> RunState:
         """What was taken, as a record."""
+        about: dict[Key, list[list[float | None]]] = {}
+        roles: dict[str, list[list[float | None]]] = {}
+        for of_agent in (self.earlier, self.by_agent):
+            for key, sums in of_agent.items():
+                about.setdefault(key, []).append(sums)
+                roles.setdefault("agent", []).append(sums)
+        for (role, _, key), sums in self.by_memory.items():
+            about.setdefault(key, []).append(sums)
+            roles.setdefault(role, []).append(sums)
         attempts = dict(self.attempts)
-        for key, sums in self.by_attempt.items():
+        for key, parts in about.items():
             if key in attempts:
-                attempts[key] = replace(attempts[key], usage=_usage(sums), agent=_usage(self.by_agent.get(key, [0, 0, 0, 0.0])))
+                agent = _usage(self.by_agent.get(key, [0, 0, 0, 0.0]))
+                attempts[key] = replace(attempts[key], usage=_usage(_sum(parts)), agent=agent)
         banks = {name: BankState(self.learned.get(name, {}), self.frozen.get(name, {})) for name in sorted({*self.learned, *self.frozen})}
-        usage = {role: _usage(sums) for role, sums in sorted(self.by_role.items())}
-        memory = {about: _usage(sums) for about, sums in self.by_memory.items()}
+        usage = {role: _usage(_sum(parts)) for role, parts in sorted(roles.items())}
+        memory = {about_what: _usage(sums) for about_what, sums in self.by_memory.items()}
         return RunState(attempts, tuple(self.problems), banks, usage, sum(self.sessions), len(self.sessions) - 1, memory)
+
+
+_AMOUNTS = ("calls", "input", "output", "cost")
+_COUNTS = _AMOUNTS[:3]
+
+
+def _is_plain_usage(event: Mapping[str, Any]) -> bool:
+    """Whether a usage event is as it is written here: what :func:`harness.checks.wrong_field` lets pass, told in less time."""
+    cost = event.get("cost")
+    for name in _COUNTS:
+        value = event.get(name)
+        if type(value) is not int or not 0 <= value <= LARGEST:
+            return False
+    return event.get("role") in ("agent", "judge", "extract") and type(cost) is float and 0.0 <= cost <= LARGEST
+
+
+def _add(sums: list[float | None], event: Mapping[str, Any]) -> None:
+    """Add what one usage event tells; None for an amount that is not known."""
+    for place, name in enumerate(_AMOUNTS):
+        one, other = sums[place], event[name]
+        sums[place] = None if one is None or other is None else one + other
+
+
+def _sum(parts: Iterable[list[float | None]]) -> list[float | None]:
+    total: list[float | None] = [0, 0, 0, 0.0]
+    for part in parts:
+        _add(total, dict(zip(_AMOUNTS, part, strict=True)))
+    return total
 
 
 def _usage(sums: list[float | None]) -> Usage:
@@ -182,30 +222,55 @@ def _usage(sums: list[float | None]) -> Usage:
 
 def read_events(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """All events of a journal, and a sentence about each line that cannot be read. An unfinished last line is a trace of a kill and no problem."""
+    problems: list[str] = []
+    return list(_events(path, problems)), problems
+
+
+def _events(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
+    """The events one by one, so that a long journal need not be held; ``problems`` fills up on the way."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return [], []
+        return
     except OSError as error:
         raise SweMemoryError(f"cannot read {path}: {error.strerror}", "Check its permissions.") from error
-    events: list[dict[str, Any]] = []
-    problems: list[str] = []
-    lines = data.split(b"\n")
+    whole = data[: data.rfind(b"\n") + 1]
+    del data
+    try:
+        lines: list[Any] = whole.decode().split("\n")  # a string is parsed in half the time that bytes take
+    except UnicodeDecodeError:
+        lines = whole.split(b"\n")
+    del whole
     for number, line in enumerate(lines[:-1], 1):
         try:
-            event = json.loads(line)
+            event = _parsed(line)
         except (ValueError, RecursionError):  # the latter: nested without end
             event = None
         if isinstance(event, dict):
-            events.append(event)
+            yield event
         else:
             problems.append(f"{path.name} line {number} is not an event and was skipped")
-    return events, problems
+
+
+_parse = json.JSONDecoder().raw_decode
+
+
+def _parsed(line: Any) -> Any:
+    """The JSON of one line: as ``json.loads``, in less time for a line as it is written here."""
+    if isinstance(line, str) and line[:1] == "{":
+        value, end = _parse(line)
+        if end == len(line):
+            return value
+    return json.loads(line)
 
 
 def read_state(path: Path) -> RunState:
     """:func:`fold` over the journal at ``path``; an empty state where there is none."""
-    return fold(*read_events(path))
+    unread: list[str] = []
+    folding = _Folding([])
+    folding.take_all(_events(path, unread))
+    folding.problems[:0] = unread
+    return folding.state()
 
 
 class Journal:

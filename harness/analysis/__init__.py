@@ -50,7 +50,7 @@ ARM
   noise           ESTIMATE: two runs of an issue by this arm differ (memory: with the same bank)
   measures        {MEASURE: {mean, known, unknown, at_limit, memory, why}}: mean of an attempt; ``memory`` is the share of the mean that are
                   memory's own calls; ``at_limit`` is null without a limit
-  per_resolved    {MEASURE: ESTIMATE}: ratio of sums
+  per_resolved    {MEASURE: ESTIMATE}: ratio of sums; calls, tokens and cost, where they are known
   curve           [{at (calls), value, low, high}]: resolved within so many calls
   memory_usage    {judge: USAGE, extract: USAGE, passes (how often the issues were passed with it), why}: what learning took for this arm
   pass_at_k       [{k, estimate: ESTIMATE, issues, short (issues with fewer attempts)}]; [] with one run

@@ -72,7 +72,7 @@ def _attempt(cell: Cell, state: RunState, repositories: Mapping[str, str], uptak
         "same_repository": same_repository(cell.issue, recall.get("learned_from"), repositories) if item else None,
         "taken_up": taken[0] if taken else None,
         "words": list(taken[1]) if taken else [],
-        "trajectory": attempt_path(cell.arm, cell.key).as_posix() if known.finished and cell.arm.kind != "gold" else None,
+        "trajectory": attempt_path(cell.arm, cell.key) if known.finished and cell.arm.kind != "gold" else None,
     }
 
 

@@ -16,12 +16,11 @@ from harness.analysis.summary import Pair, arm_values, comparisons
 from harness.analysis.tables import Setup, Table, columns, learning, table
 from harness.analysis.threats import Facts, Threat, threats
 from harness.analysis.uptake import not_looked
-from harness.analysis.words import count
+from harness.analysis.words import count, printable_result
 from harness.arms import Arm
 from harness.events import read_state
 from harness.folder import read_experiment
 from harness.layout import lay_out
-from harness.looking import printable
 from harness.outcomes import arm_rows
 from harness.plan import Experiment
 from swe_memory.errors import UsageError
@@ -257,7 +256,7 @@ def _result(
     result["threats"] = [*threats(result, attempts, _facts(sources, named, dates)), *_unknown(sources)]
     result["headline"] = headline(found, [], result["threats"], 0, "folders")
     result["sentences"] = _sentences(sources, found, result, len(shared))
-    return {key: printable(value) for key, value in result.items()}
+    return printable_result(result)
 
 
 def _source_values(source: Source) -> dict[str, Any]:

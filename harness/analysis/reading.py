@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,17 @@ class Trajectories:
             return None
 
 
-def attempt_path(arm: Arm, key: Key) -> Path:
-    """Where an attempt's trajectory lies below the run folder."""
-    return trajectory_path(Path(arm.folder) / key[1], key[2])
+def attempt_path(arm: Arm, key: Key) -> str:
+    """Where an attempt's trajectory lies below the run folder, with slashes."""
+    return _path_of(arm.folder, key[1]).replace(_ANY, key[2])
+
+
+_ANY = "\0"  # no issue's id has it
+
+
+@lru_cache(maxsize=1024)
+def _path_of(arm: str, stream: str) -> str:
+    return trajectory_path(Path(arm) / stream, _ANY).as_posix()
 
 
 def told(text: str) -> Told:

@@ -14,8 +14,9 @@ from harness.statistics.estimates import Counts, mean, present
 from harness.statistics.steps import by_outcome, per_resolved, per_resolved_ratio, restricted, restricted_means
 from harness.statistics.streams import over_streams
 
-RESAMPLES = 1_999
-POINTS = 16
+RESAMPLES = 999
+PER_RESOLVED = ("calls", "tokens", "cost")
+POINTS = 15
 """Places of a curve over calls, at most."""
 WHAT: Mapping[str, str] = {
     "calls": "calls (model turns)",
@@ -55,7 +56,7 @@ def arm_per_resolved(table: Table) -> dict[str, Any]:
     """``per_resolved`` of an ARM: for the measures that any attempt told."""
     return {
         measure: plain_estimate(per_resolved(table.amounts[measure], table.resolved, what=WHAT[measure], resamples=RESAMPLES))
-        for measure in MEASURES
+        for measure in PER_RESOLVED
         if told(table.amounts[measure])
     }
 
@@ -166,6 +167,6 @@ def pair_per_resolved(one: Table, other: Table) -> dict[str, Any]:
                 (one.amounts[measure], one.resolved), (other.amounts[measure], other.resolved), what=WHAT[measure], resamples=RESAMPLES
             )
         )
-        for measure in MEASURES
+        for measure in PER_RESOLVED
         if told(one.amounts[measure]) and told(other.amounts[measure])
     }

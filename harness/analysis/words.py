@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from harness.looking import printable
 from harness.statistics.estimates import LEVEL, Estimate, Test, count
 
-__all__ = ["amount", "count", "empty", "interval", "p_text", "percent", "plain_estimate", "plain_test", "points"]
+__all__ = ["amount", "count", "empty", "interval", "p_text", "percent", "plain_estimate", "plain_test", "points", "printable_result"]
 
 
 def plain_estimate(estimate: Estimate) -> dict[str, Any]:
@@ -67,3 +69,12 @@ def amount(measure: str, value: float, *, sign: bool = False) -> str:
     if measure == "tokens":
         return f"{value:{plus},.0f}"
     return f"{value:{plus}.1f}" + (" s" if measure == "seconds" else "")
+
+
+def printable_result(result: dict[str, Any]) -> dict[str, Any]:
+    """The result with each lone surrogate, which no terminal and no file takes, replaced; in nearly every result there is none."""
+    try:
+        json.dumps(result, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return {key: printable(value) for key, value in result.items()}
+    return result

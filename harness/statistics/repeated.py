@@ -139,7 +139,8 @@ def leave_one_repository_out(first: Outcomes, second: Outcomes, repositories: Ma
 
     ``repositories``: issue id -> repository, for every issue that both arms have.
     """
-    shared = [issue for issue in issue_means(first) if issue in issue_means(second)]
+    other = issue_means(second)
+    shared = [issue for issue in issue_means(first) if issue in other]
     sizes: dict[str, int] = {}
     for issue in shared:
         sizes[repositories[issue]] = sizes.get(repositories[issue], 0) + 1
