@@ -60,7 +60,8 @@ class DockerPlaces:
                 self.client, image, labels=labels, limits=self.limits, timeout=self.command_seconds, halt=self.halt
             ) as environment:
                 copy = prepare_container(environment, instance.issue.base_commit)
-                yield DockerPlace(environment, copy, scratch, {"image": image, "future": copy.record()})
+                warned = {"warnings": list(environment.warnings)} if environment.warnings else {}
+                yield DockerPlace(environment, copy, scratch, {"image": image, "future": copy.record(), **warned})
         finally:
             remove_tree(scratch)
 
