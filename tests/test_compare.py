@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,42 +16,18 @@ from hypothesis import strategies as st
 from harness.cli import compare
 from harness.compare import comparison
 from harness.compare_text import render, table
-from harness.events import RunState, fold
+from harness.events import fold
 from harness.layout import Key, lay_out
 from harness.plan import Experiment
 from harness.statistics.paired import mcnemar_exact, mcnemar_midp
 from harness.statistics.rates import wilson
 from swe_memory.errors import UsageError
 from swe_memory.records import Issue
+from tests.compared import ITEM, PLACEBO, all_of, events, frozen, state
 from tests.experiments import experiments, made_experiment
 
 ISSUES = tuple(Issue(f"i-{number}", "owner/repo", "t") for number in (1, 2, 3))
 EXPERIMENT = made_experiment(ISSUES, protocol="online")
-ITEM = {"item": "m1", "title": "Check the boundary", "learned_from": "i-0", "score": 0.5, "bank_version": 1}
-
-
-def events(
-    arm: str, issue: str, resolved: bool, calls: int | None = 10, status: str = "Submitted", recall: Any = None, stream: str = "1-1"
-) -> list[dict[str, Any]]:
-    where = {"arm": arm, "stream": stream, "issue": issue}
-    bank = {"bank": f"{arm}/{stream}", "bank_version": 1, "items": []}
-    return [
-        {"event": "started", **where, "recall": recall},
-        {"event": "finished", **where, "calls": calls, "actions": calls, "exit_status": status, "patch_sha256": "0"},
-        {
-            "event": "graded",
-            **where,
-            "resolved": resolved,
-            "outcome": "resolved" if resolved else "unresolved",
-            "flags": [],
-            "verdict": {"outcome": "resolved", "source": "rules", "reason": "", "confidence": None},
-        },
-        *([{"event": "learned", **where, **bank}] if arm != "none" else []),
-    ]
-
-
-def state(*parts: list[dict[str, Any]]) -> RunState:
-    return fold([event for part in parts for event in part])
 
 
 def test_midp_and_exact_agree_with_published_limits() -> None:
@@ -96,7 +71,9 @@ def test_a_complete_run_gives_pairs_rates_and_the_items_used() -> None:
     assert pair["difference"] == pytest.approx(1 / 3) and pair["p"] == pytest.approx(0.5) and pair["p_exact"] == 1.0
     assert pair["role"] == "primary" and "mid-p" in pair["test"]
     assert pair["calls_difference"] == pytest.approx((-2 - 30 + 0) / 3)
-    assert found["items"] == [{"id": "m1", "title": "Check the boundary", "learned_from": "i-0", "uses": 2, "resolved": 1}]
+    (item,) = found["items"]
+    assert (item["id"], item["title"], item["learned_from"], item["uses"], item["resolved"]) == ("m1", "Check the boundary", "i-0", 2, 1)
+    assert (item["flips_for"], item["flips_against"]) == (1, 0) and "not run twice" in item["effect"]["why"]
     assert found["complete"] and any("One stream" in sentence for sentence in found["sentences"])
     text = render(found)
     assert "i-2" in text and "Check the boundary (0.50)" in text and "+33.3 points" in text
@@ -217,22 +194,6 @@ def test_tables_fit_the_terminal() -> None:
 # -- several arms, streams and builds ----------------------------------------------------------------------------------------------------------
 
 FOUR = tuple(Issue(f"i-{number}", "owner/repo", "t") for number in range(1, 5))
-PLACEBO = {"item": None, "title": None, "score": 0.5, "bank_version": 1, "control": "preamble", "characters": 300}
-
-
-def frozen(experiment: Experiment, missing: int = 0) -> list[dict[str, Any]]:
-    """Each bank of a crossfit run is frozen."""
-    more = {"event": "frozen", "version": 1, "experiences": 2, "items": 2}
-    return [{**more, "bank": bank.id, "missing": [list(key) for key in bank.lessons[:missing]]} for bank in lay_out(experiment).banks]
-
-
-def all_of(experiment: Experiment, resolved: Callable[[Key], bool] = lambda _: True) -> list[dict[str, Any]]:
-    """Each attempt of an experiment, graded."""
-    found: list[dict[str, Any]] = []
-    for cell in lay_out(experiment).cells:
-        arm, stream, issue = cell.key
-        found += [e for e in events(arm, issue, resolved(cell.key), stream=stream) if e["event"] != "learned"]
-    return found
 
 
 def test_memory_is_compared_with_none_first_then_with_each_placebo_of_its_own() -> None:
@@ -249,7 +210,7 @@ def test_memory_is_compared_with_none_first_then_with_each_placebo_of_its_own() 
         ("preamble", "none", "secondary"),
     ]
     assert "`reasoningbank` minus that of `none`" in found["endpoint"] and found["sentences"][0].startswith("Primary endpoint:")
-    assert found["complete"] and any("not adjusted" in sentence for sentence in found["sentences"])
+    assert found["complete"] and any("adjusted for their number by Holm" in sentence for sentence in found["sentences"])
     assert [arm["arm"] for arm in found["arms"]] == list(arms)
 
 

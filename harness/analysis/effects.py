@@ -255,7 +255,8 @@ def sentence(found: Mapping[str, Any]) -> str:
     end = "."
     if found["p"] is not None:
         exact = f", exact {p_text(found['p_exact'])}" if found["p_exact"] is not None else ""
-        end = f"; {found['test']} {p_text(found['p'])}{exact}."
+        test = "" if found["test"] == found["interval"] else f"{found['test']} "
+        end = f"; {test}{p_text(found['p'])}{exact}."
     if found["p_adjusted"] is not None and found["p_adjusted"] != found["p"]:
         end = f"{end[:-1]}, {p_text(found['p_adjusted'])} by Holm."
     if found["low"] is None and found["why"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,12 @@ from harness.statistics.repeated import by_issue
 
 WHERE = ("same repository", "another repository", "nothing")
 """Where an item was learned; "nothing" was recalled. What is not known is in none of them."""
+_CHOSEN = "; issues choose what is recalled for them, so this describes and is no effect of it"
+_GAIN = {
+    WHERE[0]: f"difference in resolve rate where an item of the same repository was recalled{_CHOSEN}",
+    WHERE[1]: f"difference in resolve rate where an item of another repository was recalled{_CHOSEN}",
+    WHERE[2]: f"difference in resolve rate where nothing was recalled{_CHOSEN}",
+}
 
 
 def flips(setup: Setup, one: Table, other: Table, attempts: Attempts) -> dict[str, Any]:
@@ -72,7 +79,7 @@ def recall_gain(one: Table, other: Table, attempts: Attempts) -> list[dict[str, 
             if runs and _graded(attempts, other.name, issue):
                 kept[issue] = runs
                 number += len(runs)
-        estimate = by_issue(kept, other.resolved).difference
+        estimate = replace(by_issue(kept, other.resolved).difference, estimand=_GAIN[where])
         found.append({"where": where, "attempts": number, "issues": len(kept), "estimate": plain_estimate(estimate)})
     return found
 
