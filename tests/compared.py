@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from harness.events import RunState, fold
@@ -30,7 +32,7 @@ def events(
     bank = {"bank": f"{arm}/{stream}", "bank_version": 1, "items": []}
     return [
         {"event": "started", **where, "recall": recall},
-        {"event": "finished", **where, "calls": calls, "actions": calls, "exit_status": status, "patch_sha256": "0", **end},
+        {"event": "finished", **where, "calls": calls, "actions": calls, "exit_status": status, "patch_sha256": "/".join(where.values()), **end},
         {
             "event": "graded",
             **where,
@@ -69,3 +71,11 @@ def all_of(
         arm, stream, issue = cell.key
         found += events(arm, issue, resolved(cell.key), stream=stream, recall=recall(cell.key), learns=False, **more)
     return found
+
+
+def write_run(folder: Path, experiment: Experiment, journal: Iterable[dict[str, Any]]) -> Path:
+    """A run folder with an experiment and a journal, and nothing else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "experiment.json").write_text(json.dumps(experiment.to_json()), encoding="utf-8")
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in journal), encoding="utf-8")
+    return folder
