@@ -64,7 +64,7 @@ class Grading:
         r = self._request
         spec = make_test_spec(r["row"])
         logs = run_evaluation.RUN_EVALUATION_LOG_DIR / r["run_id"] / MODEL / spec.instance_id
-        prediction = {"instance_id": spec.instance_id, "model_name_or_path": MODEL, "model_patch": r["patch"]}
+        prediction = {"instance_id": spec.instance_id, "model_name_or_path": MODEL, "model_patch": r["patch"] or ""}
         run_evaluation.cleanup_container = lambda *_: None  # it waits for the docker command, three times; ours is below
         try:
             client = connect(r["host"])

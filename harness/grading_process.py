@@ -76,9 +76,12 @@ class GradingProcess:
                 return None
             child = self._ensure()
             reply = child.ask(request, seconds, halt=halt, stop=True)
-            if child.alive or reply is not None:
+            if reply is not None and reply.get("kind") == "stopped":
+                said = "it was told to stop, and not by this one"
+            elif reply is not None or child.alive:
                 return reply
-            said = child.discard()
+            else:
+                said = child.discard()
         raise InfraError(f"the grading process failed twice: {said}", 'Check that "swe-memory[harness]" is installed.')
 
     def _ensure(self) -> _Child:
