@@ -50,7 +50,7 @@ def simulated_experiment(*sizes: int, arms: tuple[str, ...] = ("none", "reasonin
 
 class Journal:
     """The events of a simulated run, in an order that a real one could have. ``title`` names the item of that number; ``fails`` says which attempts the machine
-    loses; ``level`` is the logit of an issue of middling difficulty."""
+    loses, for ``reason``; ``level`` is the logit of an issue of middling difficulty."""
 
     def __init__(
         self,
@@ -61,13 +61,14 @@ class Journal:
         gains: Mapping[str, float] = GAINS,
         title: Callable[[int], str] = lambda number: f"Simulated lesson {number}: look at the callers before a signature changes",
         fails: Callable[[Cell], bool] = lambda _: False,
+        reason: str = "simulated: the image could not be had",
     ) -> None:
         self._experiment = experiment
         self._layout: Layout = lay_out(experiment)
         self._random = random.Random(seed)
         self._hard = {issue: level + 3.0 * self._random.gauss(0, 1) for issue in experiment.instances}
         self._repository = dict(zip(experiment.instances, experiment.repositories, strict=True))
-        self._gains, self._title, self._fails = gains, title, fails
+        self._gains, self._title, self._fails, self._reason = gains, title, fails, reason
         self._items: dict[str, list[tuple[str, str]]] = {}  # bank -> (item, issue)
         self._graded: set[str] = set()
         self._t = 0.0
@@ -128,7 +129,7 @@ class Journal:
         recall = self._recall(cell)
         yield self._event("started", bank=cell.bank or None, recall=recall, **where)
         if self._fails(cell):
-            yield self._event("failed", stage="run", reason="simulated: the image could not be had", **where)
+            yield self._event("failed", stage="run", reason=self._reason, **where)
             return
         kind = cell.arm.method if cell.arm.kind == "control" else cell.arm.kind
         given = recall is None or bool(recall["item"])

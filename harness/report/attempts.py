@@ -83,7 +83,7 @@ def issues_table(material: Material) -> Table:
     note = Markup(
         "A mark is a run: ✓ resolved, ✗ not resolved, ! failed through the machine, · not done. It leads to its trajectory where that is there."
     )
-    return Table("issues", "Issues and arms", columns, rows, note, ids, tools=True, page=100)
+    return Table("issues", "Issues and arms", columns, rows, note, ids, tools=True, page=50)
 
 
 def _recalled(run: Mapping[str, Any] | None, material: Material) -> Cell:

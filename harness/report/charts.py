@@ -59,9 +59,9 @@ def rows(
     """Markers with intervals, one under the other. With ``zero`` a line stands where there is no difference. The axis holds every interval."""
     wide = width > 500
     label = min(260.0, max((CHARACTER * len(entry.label) for entry in entries), default=0.0) + 20) if wide else 0.0
-    label = max(label, min(300.0, max((0.86 * CHARACTER * len(entry.below) for entry in entries), default=0.0) + 20)) if wide else 0.0
+    label = max(label, min(340.0, max((0.86 * CHARACTER * len(entry.below) for entry in entries), default=0.0) + 20)) if wide else 0.0
     numbers = max((CHARACTER * len(entry.shown) for entry in entries), default=0.0) + 14 if wide else 0.0
-    height_of = 38.0 if wide else 64.0
+    height_of = 38.0 if wide else 76.0
     top, left, right = 10.0, label + 8, width - numbers - 8
     bottom = top + height_of * len(entries)
     held = [part for entry in entries for part in (entry.value, entry.low, entry.high) if part is not None]
@@ -76,15 +76,16 @@ def rows(
         drawing.line(x(0.0), top - 4, x(0.0), bottom, "zero")
     drawing.words((left + right) / 2, bottom + 36, fit(axis, width), "axis", "middle")
     for number, entry in enumerate(entries):
-        y = top + height_of * (number + 0.5) + (0 if wide else 16)
+        y = top + height_of * (number + 0.5) + (0 if wide else 10)
         if wide:
             drawing.words(label, y - 2 if entry.below else y + 4, fit(entry.label, label), "label", "end")
             drawing.words(label, y + 12, fit(entry.below, label / 0.86), "below", "end")
             drawing.words(width - 4, y + 4, entry.shown, "number", "end")
         else:
-            drawing.words(4, y - 27, fit(entry.label, width), "label")
-            drawing.words(4, y - 12, fit(entry.below, (width - 1.08 * CHARACTER * len(entry.shown) - 12) / 0.9), "below")
-            drawing.words(width - 4, y - 12, entry.shown, "number", "end")
+            together = 1.08 * CHARACTER * (len(entry.label) + len(entry.shown)) + 20 < width
+            drawing.words(4, y - 27, fit(entry.label, width - 8), "label")
+            drawing.words(4, y - 12, fit(entry.below, (width - 8) / 0.86), "below")
+            drawing.words(width - 4, y - 27 if together else y + 17, entry.shown, "number", "end")
         if entry.low is not None and entry.high is not None:
             drawing.line(x(entry.low), y, x(entry.high), y, f"interval {entry.style.series}")
             for end in (entry.low, entry.high):

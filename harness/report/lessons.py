@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.events import RunState
 from harness.frozen import bank_path
 from harness.layout import Layout
+from harness.report.words import visible
 from swe_memory.errors import SweMemoryError
 
 MOST_CHARACTERS = 1_500_000
@@ -68,14 +69,14 @@ def _read(path: Path) -> dict[str, Lesson]:
     with MemoryBank.open(path, embedder=None, create=False, read_only=True, any_embedder=True) as bank:
         return {
             item.id: Lesson(
-                item.description,
-                item.content,
+                visible(item.description),
+                visible(item.content),
                 item.polarity,
                 item.reach,
-                item.kind,
-                item.provenance.extractor,
-                item.provenance.model,
-                item.provenance.source,
+                visible(item.kind),
+                visible(item.provenance.extractor),
+                visible(item.provenance.model),
+                visible(item.provenance.source),
             )
             for item in bank.items()
         }

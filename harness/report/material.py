@@ -12,6 +12,7 @@ from urllib.parse import quote
 from harness.plan import Experiment
 from harness.report.lessons import Lesson
 from harness.report.style import Style, styles
+from harness.report.words import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ def load(folder: Path, base: Path) -> Material:
 
     experiment = read_experiment(folder)
     status = run_status(folder)
-    result = compare_run(folder)
+    result = visible(compare_run(folder))
     wanted = [item["id"] for item in result["items"]]
     texts, problems = lessons(folder, lay_out(experiment), read_state(folder / "events.jsonl"), wanted)
-    found = (*result["problems"], *problems)
+    found = (*result["problems"], *map(visible, problems))
     return Material(result, experiment, folder, base, texts, found, status["state"], status["last_event"] or "", version("swe-memory"))

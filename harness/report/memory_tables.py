@@ -44,7 +44,7 @@ def flips_table(found: Mapping[str, Any], material: Material) -> Table:
         )
     title = f"Issues that turned: {found['arm']} against {found['baseline']}"
     note = prose("A number of resolved runs leads to the trajectory of a run that shows it. Issues turn by noise too." if rows else "")
-    return Table(f"flips-{found['id']}", title, columns, rows, note, tools=len(rows) > 8)
+    return Table(f"flips-{found['id']}", title, columns, rows, note, tools=len(rows) > 8, page=25)
 
 
 def _side(side: Mapping[str, Any], material: Material) -> Cell:
@@ -113,7 +113,7 @@ def items_table(material: Material) -> Table:
         )
     why = next((item["effect"]["why"] for item in result["items"] if item["effect"]["value"] is None), "")
     note = prose(why or ("An item needs about 20 uses to be believed half-way: one of two lucky uses stays near 0." if rows else ""))
-    return Table("items", "Items that attempts ran with", columns, rows, note, tools=len(rows) > 8, page=100)
+    return Table("items", "Items that attempts ran with", columns, rows, note, tools=len(rows) > 8, page=25)
 
 
 @dataclass(frozen=True, slots=True)

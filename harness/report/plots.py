@@ -75,9 +75,7 @@ def effects(result: Mapping[str, Any]) -> Figure | None:
         return None
     title = "Differences in resolve rate, by what they estimate"
     wide, narrow = _both(
-        lambda width, css: rows(
-            title, entries, width, "points; right of 0: more is resolved with the first arm", _points_tick, zero=True, css=css
-        )
+        lambda width, css: rows(title, entries, width, "points; right: more with the first arm", _points_tick, zero=True, css=css)
     )
     caption = prose(
         "Points with intervals at 95 %. Each interval is about what its label names, and about nothing else. The diamond is the primary endpoint, written down "

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
 
-CHARACTER = 6.3
-"""Width of a character of a figure's text (12 px), about: enough to keep labels apart."""
+CHARACTER = 7.3
+"""Width of a character of a figure's text, in the widest of the usual fonts: enough to keep labels apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,8 +151,9 @@ def comparisons_table(result: Mapping[str, Any]) -> Table:
                     number(error, (DASH if error is None else f"{100 * error:.1f}") if first else ""),
                 ]
             )
-    tests = sorted({f"{named['estimate']['method']}; {named['test']['method']}" for f in result["comparisons"] for named in f["estimates"]})
-    note = prose("Intervals and tests: " + "; ".join(tests) + "." if tests else "")
+    every = [named for found in result["comparisons"] for named in found["estimates"]]
+    methods = dict.fromkeys(named[part]["method"] for part in ("estimate", "test") for named in every if named[part]["method"])
+    note = prose("Intervals and tests: " + "; ".join(methods) + "." if methods else "")
     return Table("comparisons", "Differences in resolve rate", columns, rows, note)
 
 
@@ -185,8 +186,9 @@ def steps_table(found: Mapping[str, Any]) -> Table:
         )
     unknown = max((entry["unknown"] for entry in found["steps"].values()), default=0)
     note = f"{unknown} issues are left out where an amount is not known." if unknown else ""
+    why = [prose(entry["sentence"]) for entry in found["steps"].values() if entry["difference"]["value"] is None]
     title = f"What attempts took: {found['arm']} against {found['baseline']}"
-    return Table(f"steps-{found['id']}", title, columns, rows, prose(note))
+    return Table(f"steps-{found['id']}", title, columns, rows, prose(note), notes=why)
 
 
 def _ratio(found: Mapping[str, Any] | None) -> str:

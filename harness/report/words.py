@@ -27,11 +27,24 @@ __all__ = [
     "rate",
     "shown",
     "span",
+    "visible",
 ]
 
 DASH = "–"
 _NEGATIVE = re.compile(r"(?<![\w.)-])-(?=[$\d.])")
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+_HELD = re.compile(r"(?<=\bp) (?=[&\d])|(?<=\d) (?=%)")
 _CODE = re.compile(r"`([^`]{1,200})`")
+
+
+def visible(value: Any) -> Any:
+    """The same with every character that would be shown as nothing, or turn what stands beside it (control characters, overrides of the writing direction),
+    replaced by one that is seen; within lists and dictionaries too."""
+    if isinstance(value, str):
+        return _UNSEEN.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [visible(part) for part in value]
+    return {visible(name): visible(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 def minus(text: str) -> str:
@@ -40,8 +53,9 @@ def minus(text: str) -> str:
 
 
 def prose(text: str) -> Markup:
-    """A sentence as HTML: escaped, what stands in backticks as code."""
-    return Markup(_CODE.sub(r"<code>\1</code>", minus(str(escape(text)))))
+    """A sentence as HTML: escaped, what stands in backticks as code, "p 0.03" and "95 %" kept on one line."""
+    held = _HELD.sub("\u00a0", minus(str(escape(text))))
+    return Markup(_CODE.sub(r"<code>\1</code>", held))
 
 
 def percent(share: float | None) -> str:

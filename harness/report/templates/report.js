@@ -105,7 +105,7 @@ class LiveTable {
     });
     this.count = element("span", { class: "shown", role: "status" });
     bar.append(this.count);
-    this.box.prepend(bar);
+    this.box.querySelector(".scroll").before(bar);
     this.say(this.rows.length);
   }
 
