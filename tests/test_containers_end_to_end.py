@@ -1,0 +1,171 @@
+"""Whole experiments in containers, as a user starts them: mini-SWE-agent on a model that plays its part, graded by the official harness, killed and resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+from container_bench import CANARY, IDS, NOTES, PARTS, issue_id, scripts, write_bench
+from fake_anthropic import FakeAnthropic, Reply, Request, isolate
+from quick_bench import arms
+from scripted_model import ScriptedModel, place_of
+
+from harness.clean import find_containers
+from harness.environments.docker import LABEL
+from swe_memory.cli import cli
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+ROOT = Path(__file__).resolve().parents[1]
+NAMED = {part.name: issue_id(part) for part in PARTS}
+EVERY = [flag for issue in IDS for flag in ("--instance", issue)]
+THREE = [*arms("none", "reasoningbank", "derangement"), *EVERY]
+
+
+@dataclass
+class Model:
+    """Plays its part in each issue, and does what a test wants to happen at a certain moment: once, before it answers."""
+
+    played: ScriptedModel = field(default_factory=lambda: ScriptedModel(scripts()))
+    moments: list[tuple[str, str, int, Callable[[], None]]] = field(default_factory=list)
+    lock: Any = field(default_factory=threading.Lock)
+
+    def at(self, part: str, place: int, happens: Callable[[], None], *, notes: bool = False) -> None:
+        """When the model is asked for its reply number ``place`` (from 0) about ``part``, with or without notes in its prompt."""
+        title = next(one.title for one in PARTS if one.name == part)
+        self.moments.append((title, NOTES if notes else "", place, happens))
+
+    def __call__(self, request: Request) -> str | Reply:
+        with self.lock:
+            due = [m for m in self.moments if m[0] in request.user and m[1] in request.system and m[2] == place_of(request)]
+            self.moments = [moment for moment in self.moments if moment not in due]
+        for *_, happens in due:
+            happens()
+        return self.played(request)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the experiments of this module run."""
+
+    client: DockerClient
+    rows: Path
+    folder: Path
+    model: Model
+    api: FakeAnthropic
+
+    @property
+    def temporary(self) -> Path:
+        return self.folder / "tmp"
+
+    def flags(self, out: str, *more: str) -> list[str]:
+        what = ["--dataset", str(self.rows), "--environment", "docker", "--agent", "mini", "--model", "claude-haiku-5-5"]
+        how = ["--test-seconds", "6", "--memory-gb", "1", "--retries", "0", "--out", str(self.folder / out)]
+        return ["run", *what, *how, *more]
+
+    def run(self, out: str, *more: str) -> Result:
+        return CliRunner().invoke(cli, self.flags(out, *more))
+
+    def good(self, out: str, *more: str) -> Path:
+        """The folder of a run that must end well."""
+        result = self.run(out, *more)
+        assert result.exit_code == 0, (result.output, result.exception)
+        return self.folder / out
+
+    @contextlib.contextmanager
+    def started(self, out: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+        """The same as a process of its own, with its standard error to be read."""
+        command = [sys.executable, "-m", "swe_memory", *self.flags(out, *more)]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def killed(self, out: str, part: str, place: int, *more: str, notes: bool = False) -> str:
+        """What a run said until it was killed, when its model was asked for this reply."""
+        with self.started(out, *more) as process:
+            self.model.at(part, place, lambda: os.kill(process.pid, signal.SIGKILL), notes=notes)
+            said = process.communicate(timeout=120)[1]
+        assert process.returncode == -signal.SIGKILL, said
+        return said
+
+    def containers(self, out: str) -> list[str]:
+        """The issues whose containers an engine still has."""
+        return [container.issue for container in find_containers(self.client, out)]
+
+    def kill_container(self, out: str, issue: str) -> None:
+        found = self.client.api.containers(filters={"label": [f"{LABEL}run={out}", f"{LABEL}issue={issue}"]})
+        assert len(found) == 1
+        self.client.api.kill(found[0]["Id"])
+
+
+def events(out: Path, kind: str) -> list[dict[str, Any]]:
+    lines = (out / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+
+def outcomes(out: Path, arm: str) -> dict[str, str]:
+    return {event["issue"]: event["outcome"] for event in events(out, "graded") if event["arm"] == arm}
+
+
+@pytest.fixture(scope="module")
+def place(engine: DockerClient, base_image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("containers")
+    (folder / "tmp").mkdir()
+    rows = write_bench(engine, base_image, folder)
+    model = Model()
+    with pytest.MonkeyPatch.context() as patch, FakeAnthropic(model) as api:
+        isolate(patch, folder / "home")
+        patch.setenv("TMPDIR", str(folder / "tmp"))
+        patch.setattr(tempfile, "tempdir", None)
+        patch.setenv("ANTHROPIC_BASE_URL", api.url)
+        patch.setenv("ANTHROPIC_API_KEY", api.key)
+        yield Place(engine, rows, folder, model, api)
+
+
+@pytest.fixture(scope="module")
+def whole(place: Place) -> Path:
+    """Six issues in three arms, undisturbed."""
+    return place.good("whole", "--workers", "3", *THREE)
+
+
+def test_each_way_in_which_tests_can_end_is_told_apart(whole: Path) -> None:
+    assert outcomes(whole, "none") == {
+        NAMED["shout"]: "resolved",
+        NAMED["mirror"]: "unresolved",
+        NAMED["initial"]: "not_applied",
+        NAMED["total"]: "resolved",
+        NAMED["spread"]: "empty_patch",
+        NAMED["middle"]: "timed_out",
+    }
+
+
+def test_memory_arrives_and_decides(place: Place, whole: Path) -> None:
+    given = {(e["arm"], e["issue"]): e["recall"] for e in events(whole, "started") if e["recall"]}
+    told = {issue for (arm, issue), recall in given.items() if arm == "reasoningbank" and recall["item"]}
+    assert {NAMED["mirror"], NAMED["middle"]} <= told
+    assert {outcomes(whole, arm)[NAMED[name]] for arm in ("reasoningbank", "derangement") for name in ("mirror", "middle")} == {"resolved"}
+    learned = {item["id"]: item["title"] for event in events(whole, "learned") for item in event["items"]}
+    for issue in told:
+        title = next(part.title for part in PARTS if issue_id(part) == issue)
+        item = learned[given["reasoningbank", issue]["item"]]
+        assert any(item in request.system for request in place.api.requests if title in request.user), issue
+
+
+def test_nothing_of_hidden_tests_or_later_commits_is_in_any_request(place: Place, whole: Path) -> None:
+    assert CANARY in place.rows.read_text() and whole.is_dir()
+    assert [request.results for request in place.api.requests if CANARY in request.text] == []
