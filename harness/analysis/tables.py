@@ -104,7 +104,7 @@ def table(rows: ArmRows, experiment: Experiment, learned: Learning | None) -> Ta
     """The table of one arm; ``learned`` is None for an arm that recalls nothing."""
     place = {stream: number for number, stream in enumerate(rows.streams)}
     width = len(place)
-    issues = tuple(dict.fromkeys(cell.issue for cell in rows.cells))
+    issues = experiment.instances
     resolved: dict[str, list[float | None]] = {issue: [None] * width for issue in issues}
     amounts: dict[str, dict[str, list[float | None]]] = {name: {issue: [None] * width for issue in issues} for name in MEASURES}
     shares = learned.shares if learned else {}
