@@ -111,7 +111,7 @@ def believed(done: GradeReport, control: Callable[[], GradeReport], again: Calla
     if second.outcome != "infra":
         return second
     iid = done.instance_id
-    reason = "with this patch, and only with it, the tests end as on a machine that failed"
+    reason = f"with this patch, and only with it, the tests end as on a machine that failed: {second.reason}"
     return GradeReport(iid, "unresolved", {iid: {**second.report[iid], "infra_failure": False}}, reason)
 
 

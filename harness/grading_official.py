@@ -26,7 +26,7 @@ from swe_memory.errors import InfraError
 MODEL = "swe-memory"
 """Whose prediction it is, for the names of the official harness's folders."""
 
-_LONGEST = 300  # characters of a reason
+_LONGEST = 600  # characters of a reason: an answer has to stay below PIPE_BUF bytes
 _LITTLE = 16 << 20  # bytes free where the disk counts as full
 _FULL = "No space left on device"
 _FREE = ["sh", "-c", "df -Pk /testbed /tmp | awk 'NR > 1 { print $4 }'"]

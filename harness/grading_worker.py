@@ -26,6 +26,7 @@ import time
 from typing import Any, NoReturn
 
 _BLOCK = 65_536
+_LONGEST = 600  # characters of a reason
 _ENDING = 10.0  # seconds until a fork that was told to end is killed
 
 
@@ -109,6 +110,7 @@ class Server:
         for pid in list(self._forks):
             if self._doomed.get(pid, float("inf")) <= time.monotonic():
                 os.kill(pid, signal.SIGKILL)
+                self._doomed[pid] += _ENDING
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 number = self._forks.pop(pid)
@@ -120,7 +122,7 @@ class Server:
 
 def write(replies: int, number: int, reply: dict[str, Any]) -> None:
     """Write one answer. Forks write theirs at the same time: what has no more than PIPE_BUF bytes stays whole."""
-    line = memoryview(json.dumps({"id": number, **reply}).encode() + b"\n")
+    line = memoryview(json.dumps({"id": number, **reply}, ensure_ascii=False).encode("utf-8", errors="replace") + b"\n")
     with contextlib.suppress(BrokenPipeError):
         while line:
             line = line[os.write(replies, line) :]
@@ -143,7 +145,7 @@ def _work(request: dict[str, Any], replies: int, life: int) -> NoReturn:
     except SystemExit:
         reply = {"kind": "stopped"}
     except Exception as error:  # the protocol's boundary, as above
-        reply = {"kind": "died", "reason": f"{type(error).__name__}: {error}"[:300]}
+        reply = {"kind": "died", "reason": f"{type(error).__name__}: {error}"[:_LONGEST]}
     write(replies, request["id"], reply)
     os._exit(0)  # at once, whatever threads swebench has left behind
 

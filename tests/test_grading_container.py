@@ -365,29 +365,43 @@ def test_a_grading_process_that_dies_is_replaced_and_its_container_removed(engin
 
 
 def test_a_run_is_graded_alike_by_the_official_command(row: Row, grader: ContainerGrader, tmp_path: Path) -> None:
-    """Latin-1 in what the patch touches is what the official harness fails on, each time."""
+    """The last patch is one that the official harness fails on: what it moves is not UTF-8, and that reads the difference as UTF-8."""
     if shutil.which("docker") is None:
         pytest.skip("the official command needs the docker command")
-    patches = [GOOD, WRONG, "", UNFIT, SLOW, patch_of("import os\nos._exit(0)\n")]
+    move = "diff --git a/names.txt b/people.txt\nsimilarity index 100%\nrename from names.txt\nrename to people.txt\n"
+    patches = [GOOD, WRONG, "", UNFIT, SLOW, patch_of("import os\nos._exit(0)\n"), GOOD + move]
     rows = [row(number) for number in range(1, len(patches) + 1)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    for number, patch in enumerate(patches):
-        add_prediction(tmp_path, rows[number]["instance_id"], "ours", patch)
-    command = [Path(sys.executable).with_name("swebench"), "eval", "rows.jsonl", "-p", "preds.json", "--run-id", "R", "-j", "3", "-t", "5"]
-    official = subprocess.run([*command, "--report-dir", "D"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert official.returncode == 0, official.stderr
+    for made, patch in zip(rows, patches, strict=True):
+        add_prediction(tmp_path, made["instance_id"], "ours", patch)
+    command = [
+        str(Path(sys.executable).with_name("swebench")),
+        "eval",
+        "rows.jsonl",
+        "-p",
+        "preds.json",
+        "--run-id",
+        "R",
+        "-j",
+        "2",
+        "-t",
+        "6",
+    ]
+    official = subprocess.Popen([*command, "--report-dir", "D"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda made, patch: grader.grade(instance_from_row(made), patch, timeout=6), rows, patches))
+    _, said = official.communicate(timeout=120)
+    assert official.returncode == 0, said
     theirs = json.loads(next((tmp_path / "D").glob("*.json")).read_text(encoding="utf-8"))
-    with ThreadPoolExecutor(3) as pool:
-        done = list(pool.map(lambda row, patch: grader.grade(instance_from_row(row), patch, timeout=5), rows, patches))
-    outcomes = {report.instance_id: report.outcome for report in done}
-
-    def ours(*wanted: str) -> list[str]:
-        return sorted(name for name, outcome in outcomes.items() if outcome in wanted)
-
-    assert theirs["resolved_ids"] == ours("resolved") == ["acme__shop-1"]
-    assert theirs["unresolved_ids"] == ours("unresolved")
-    assert theirs["empty_patch_ids"] == ours("empty_patch")
-    assert theirs["error_ids"] == ours("not_applied", "timed_out") == ["acme__shop-4", "acme__shop-5"]
-    for name in theirs["resolved_ids"] + theirs["unresolved_ids"]:
-        path = tmp_path / "logs/run_evaluation/R/ours" / name / "report.json"
-        assert json.loads(path.read_text(encoding="utf-8")) == next(report.report for report in done if report.instance_id == name)
+    ids = [made["instance_id"] for made in rows]
+    assert [report.outcome for report in done] == [
+        *("resolved", "unresolved", "empty_patch", "not_applied", "timed_out", "unresolved", "unresolved"),
+    ]
+    assert "can't decode" in done[-1].reason
+    assert theirs["resolved_ids"] == ids[:1]
+    assert theirs["unresolved_ids"] == [ids[1], ids[5]]
+    assert theirs["empty_patch_ids"] == ids[2:3]
+    assert theirs["error_ids"] == [ids[3], ids[4], ids[6]]
+    for number in (0, 1, 5):
+        path = tmp_path / "logs/run_evaluation/R/ours" / ids[number] / "report.json"
+        assert json.loads(path.read_text(encoding="utf-8")) == done[number].report
