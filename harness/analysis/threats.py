@@ -174,11 +174,12 @@ def _later_lessons(result: Found, attempts: Attempts, facts: Facts) -> Iterator[
 def _missing(result: Found, _attempts: Attempts, facts: Facts) -> Iterator[Threat]:
     if facts.left:
         return
+    first = _primary(result)
     for found in result["comparisons"]:
         bounds = found["bounds"]
         lost, p = bounds["missing"], bounds["unequal"]["p"]
         unequal = p is not None and p < 0.05
-        if not lost["arm"] + lost["baseline"] or bounds["low"] is None or not (unequal or found["role"] == "primary"):
+        if not lost["arm"] + lost["baseline"] or bounds["low"] is None or not (unequal or found is first):
             continue
         how = f"unequal by arm ({p_text(p)})" if unequal else "which chance alone can do" if p is not None else "on the same issues"
         text = (
