@@ -181,7 +181,9 @@ _NAMES = ("preds.json", "experiment.json", "results.json")
 
 def share_swebench(answer: int) -> None:
     """Let this process's graders ask a fork that has swebench loaded, instead of starting one each. Call it before there are threads."""
-    from harness import grading, grading_worker
+    from types import SimpleNamespace
+
+    from harness import grading_process, grading_worker
 
     ours, theirs = os.pipe(), os.pipe()
     if (child := os.fork()) == 0:
@@ -189,24 +191,40 @@ def share_swebench(answer: int) -> None:
         os.dup2(theirs[1], 1)
         for file in (*ours, *theirs, answer):  # so that it ends with the run, and nobody waits for it
             os.close(file)
-        sys.stdin = os.fdopen(0, encoding="utf-8")
         grading_worker.main()
         os._exit(0)
     os.close(ours[0])
     os.close(theirs[1])
-    worker = _Worker(child, os.fdopen(ours[1], "w", encoding="utf-8"), os.fdopen(theirs[0], encoding="utf-8"))
-    grading.Grader._ensure = lambda _: worker  # type: ignore[method-assign,assignment,return-value]
-    grading.Grader.close = lambda _: None  # type: ignore[method-assign]
+    worker = _Worker(child, os.fdopen(ours[1], "wb", buffering=0), os.fdopen(theirs[0], "rb", buffering=0))
+    real = grading_process.subprocess
+    grading_process.subprocess = SimpleNamespace(  # type: ignore[assignment]
+        Popen=lambda *_, **__: worker, PIPE=real.PIPE, DEVNULL=real.DEVNULL, TimeoutExpired=real.TimeoutExpired
+    )
 
 
 @dataclass
 class _Worker:
+    """The fork, as a Popen."""
+
     pid: int
     stdin: Any
     stdout: Any
+    returncode: int | None = None
 
-    def wait(self) -> int:
-        return os.waitpid(self.pid, 0)[1]
+    def poll(self) -> int | None:
+        ended, status = os.waitpid(self.pid, os.WNOHANG) if self.returncode is None else (0, 0)
+        if ended:
+            self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        while self.poll() is None:
+            time.sleep(0.002)
+        assert self.returncode is not None
+        return self.returncode
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
 
 
 def work(job: dict[str, Any], answer: int) -> None:
@@ -223,6 +241,8 @@ def work(job: dict[str, Any], answer: int) -> None:
     share_swebench(answer)
     points = Points(tuple(job["kill"]) if job["kill"] else None)  # type: ignore[arg-type]
     set_points(points)
+    if there := job["agent"].pop("dies_when_there", None):
+        threading.Thread(target=_die_when_there, args=(Path(there),), daemon=True).start()
     agent = Scripted(**_agent(job["agent"]))
     scheduler.make_agent = lambda *_, **__: agent  # type: ignore[assignment]
     sys.stderr = said = io.StringIO()
@@ -253,8 +273,7 @@ def load() -> None:
     import lancedb
     import scipy.stats
     import statsmodels.stats.proportion
-    import swebench.harness.grading
-    import swebench.harness.utils
+    import swebench.harness.run_evaluation
 
     import harness
     import prompts
@@ -276,24 +295,20 @@ def load() -> None:
 
 
 def _agent(about: dict[str, Any]) -> dict[str, Any]:
-    """What a Scripted agent is made with. ``asleep``: its first command says its pid there and sleeps, and the run is killed meanwhile."""
+    """What a Scripted agent is made with. ``command`` is run before anything else."""
     made = dict(about)
     if (give_up := made.pop("gives_up", None)) is not None:
         made["gives_up"] = lambda number: number in give_up
-    if asleep := made.pop("asleep", None):
-
-        def before(_: Any, environment: Any) -> None:
-            def wait() -> None:
-                while not Path(asleep).exists() or not Path(asleep).read_text().endswith("\n"):
-                    time.sleep(0.005)
-                die()
-
-            if not Path(asleep).exists():
-                threading.Thread(target=wait, daemon=True).start()
-                environment.execute(f"cd /; setsid --wait bash -c 'echo $$ > {asleep}; exec sleep 300'", timeout=600)
-
-        made["before"] = before
+    if (command := made.pop("command", None)) is not None:
+        made["before"] = lambda _, environment: environment.execute(command, timeout=600)
     return made
+
+
+def _die_when_there(path: Path) -> None:
+    """The run is killed once somebody has written a line into that file."""
+    while not path.exists() or not path.read_text().endswith("\n"):
+        time.sleep(0.005)
+    die()
 
 
 def main() -> None:

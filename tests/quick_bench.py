@@ -195,8 +195,7 @@ def facts(out: Path) -> dict[str, Any]:
             found[name] = path.read_bytes()
         elif path.name == "bank.lance":
             found[name] = bank_facts(path)
-    results = json.loads((out / "results.json").read_text())
-    found["results"] = {key: value for key, value in results.items() if key not in ("run", "seconds", "usage", "sentences")}
+    found["results"] = _timeless(json.loads((out / "results.json").read_text()))
     # How many drafts were refused is not known any more where a kill came between the bank and the journal.
     drop = ("at", "t", "seconds", "rejected")
     events = [{key: value for key, value in event.items() if key not in drop} for event in read_events(out / "events.jsonl")[0]]
@@ -206,6 +205,18 @@ def facts(out: Path) -> dict[str, Any]:
     found["started"] = {line for kind, line in lines if kind == "started"}
     found["usage"] = {line for kind, line in lines if kind == "usage"}
     return found
+
+
+# What depends on times and folders' names, or on what killed attempts used.
+_LOOSE = {"run", "sources", "seconds", "usage", "sentences", "threats", "cost", "tokens", "input_tokens", "output_tokens"}
+_LOOSE |= {"per_resolved", "measures", "steps"}
+
+
+def _timeless(value: Any) -> Any:
+    """Results without :data:`_LOOSE`."""
+    if isinstance(value, dict):
+        return {name: _timeless(part) for name, part in value.items() if name not in _LOOSE}
+    return [_timeless(part) for part in value] if isinstance(value, list) else value
 
 
 def bank_facts(path: Path) -> dict[str, Any]:

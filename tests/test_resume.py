@@ -156,17 +156,23 @@ def test_a_run_killed_anywhere_and_resumed_is_the_undisturbed_one(
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="what a killed run left running is found by /proc")
-def test_a_run_killed_in_a_command_ends_what_the_command_left_running_and_uses_its_folder_again(place: Place, tmp_path: Path) -> None:
-    pid, out, temporary = tmp_path / "pid", tmp_path / "out", tmp_path / "tmp"
+@pytest.mark.parametrize("what", ["a command of the agent", "the hidden tests"])
+def test_what_a_killed_run_left_running_ends_when_it_goes_on_and_its_folders_are_gone(place: Place, tmp_path: Path, what: str) -> None:
+    pid, out, temporary, dataset = tmp_path / "pid", tmp_path / "out", tmp_path / "tmp", tmp_path / "rows.jsonl"
     temporary.mkdir()
-    options = {"out": out, "dataset": place.dataset, "repositories": place.repositories, "arms": ["none"]}
-    assert place.killing.run(options, temporary=temporary, agent={"asleep": str(pid)}).killed
+    once = f"[ -e {pid} ] || (cd /; setsid --wait bash -c 'echo $$ > {pid}; exec sleep 300')"
+    rows = [json.loads(line) for line in place.dataset.read_text().splitlines()]
+    if what == "the hidden tests":
+        rows = [{**row, "eval_script": row["eval_script"].replace("set -uxo", f"{once}\nset -uxo")} for row in rows]
+    dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    agent = {"command": once} if what != "the hidden tests" else {}
+    options = {"out": out, "dataset": dataset, "repositories": place.repositories, "arms": ["none"]}
+    assert place.killing.run(options, temporary=temporary, agent={**agent, "dies_when_there": str(pid)}).killed
     left = int(pid.read_text())
     assert alive(left), "it outlived the run, in a session of its own"
-    ended = place.killing.run({**options, "resume": True}, temporary=temporary, agent={"asleep": str(pid)})
+    ended = place.killing.run({**options, "resume": True}, temporary=temporary, agent=agent)
     assert ended.code == 0, ended.said
-    assert not alive(left)
-    assert list(temporary.iterdir()) == []
+    assert not alive(left) and list(temporary.iterdir()) == []
 
 
 def alive(pid: int) -> bool:
@@ -248,6 +254,10 @@ GIVEN: dict[str, Any] = {"arms": ("none", "reasoningbank"), "protocol": "offline
 FLAGS: dict[str, tuple[dict[str, Any], list[object]]] = {
     "instances": (GROWING, ["--instance", issue_id(0), "--instance", issue_id(1)]),
     "agent": (GROWING, ["--agent", "command: true"]),
+    "environment": (GROWING, ["--environment", "docker"]),
+    "network": (GROWING, ["--network", "bridge"]),
+    "cpus": (GROWING, ["--cpus", 1]),
+    "memory_gb": (GROWING, ["--memory-gb", 1]),
     "arms": (GROWING, ["--arm", "none"]),
     "protocol": (GROWING, ["--protocol", "offline"]),
     "builds": (SPLIT, ["--builds", 1]),
