@@ -194,16 +194,23 @@ class ThinContainer:
         """Their time is over: end all that runs in the container. Raises InfraError where it was not the tests that took the time."""
         with self.watched(f"end the tests in container {self.name}"):
             self.check_whole()
+            if self._client.api.inspect_container(self.id)["State"].get("Paused"):
+                raise self._broken()
             self.seen.late = True
             self._client.api.kill(self.id)
 
     def check_whole(self) -> None:
         """Raises InfraError where the container does not run as it was started: what the tests printed may not be all that they would have."""
-        assert self._started is not None
         with self.watched(f"look at container {self.name}"):
-            state = self._client.api.inspect_container(self.id)["State"]
-            if state.get("Paused") or not self._started.running():
-                raise self._started.broken("run the tests", None)
+            if self._started is None or not self._started.running():
+                raise self._broken()
+
+    def _broken(self) -> InfraError:
+        return (
+            self._started.broken("run the tests", None)
+            if self._started
+            else InfraError("could not run the tests: no container was started")
+        )
 
     def remove(self) -> None:
         """Remove it. Where the engine does not answer any more, its labels tell whose it was."""
