@@ -92,6 +92,10 @@ def judged(iid: str, patch: str | None, report: Mapping[str, Any], log: str, *, 
     status = report[iid].get("tests_status")
     if status is None and _NO_PYTEST.search(log):
         return failed(iid, patch, f"pytest is not installed for this interpreter\n  {pytest_hint}")
+    if status is None and _START not in log:
+        return failed(
+            iid, patch, "the evaluation script did not come as far as the tests\n  Can its image run it, and does it mark where they begin?"
+        )
     if status is None:
         return GradeReport(iid, "unresolved", report, "the test run left no results that can be read")
     counts = {kind: len(status[kind]["failure"]) for kind in ("FAIL_TO_PASS", "PASS_TO_PASS")}

@@ -25,8 +25,9 @@ _PATCH = "patch.diff"  # what the commands that apply the patch name
 _LOG_LIMIT = 32_000_000  # bytes of test output that are kept
 _OUTPUT_LIMIT = 64_000_000  # and of what any other command prints
 _BLOCK = 65_536
-_SETTLING = 5.0  # seconds within which an engine has noted that a command ended
+_SETTLING = 30.0  # seconds within which an engine has noted that a command ended
 _LOOK = 0.02
+_NOT_RUN = (126, 127)  # codes of what the container has no program for
 
 
 @dataclass(slots=True)
@@ -175,6 +176,9 @@ class ThinContainer:
         if not seen.tried:
             said = done.output.decode("utf-8", errors="replace").splitlines()
             seen.refused = next((line for line in said if line.startswith("error:")), said[0] if said else f"code {done.exit_code}")
+            if done.exit_code in _NOT_RUN:
+                self._note(f"the image cannot apply a patch: {seen.refused}")
+                raise InfraError(seen.failure)
         seen.tried = True
         seen.applied |= done.exit_code == 0
 

@@ -31,7 +31,7 @@ from swe_memory.errors import InfraError
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from harness.environments.images import Progress
+    from harness.environments.images import Progress, PullProgress
 
 _BEYOND = 300.0  # seconds for all but the tests
 _FILES = ("run_instance.log", "test_output.txt", "eval.sh")
@@ -86,11 +86,12 @@ class ContainerGrader:
         """
         began = time.monotonic()
         iid = instance.issue.id
+        self._check_halt()
         if patch is None or not patch.strip():
             return keep(empty(iid, patch), patch, logs, began)
         with private_folder(None) as folder:
             try:
-                ensure_image(self._client, instance.grading.image, self._progress, platform=self._platform)
+                ensure_image(self._client, instance.grading.image, self._pulled, platform=self._platform)
                 done = self._checked(instance, patch, folder, timeout)
             except (InfraError, OSError) as error:
                 done = failed(iid, patch, str(error), applied=False)
@@ -134,8 +135,7 @@ class ContainerGrader:
         reply = self._process.work({"op": "grade", "folder": str(folder)}, timeout + _BEYOND, self._halt)
         if reply is None or reply["kind"] == "died":
             self._remove_left(labels["attempt"])
-        if self._halt is not None and self._halt.is_set():
-            raise Stopped
+        self._check_halt()
         if reply is None:
             return failed(iid, patch, f"the grading took {_BEYOND:.0f} s more than the tests may")
         return self._read(iid, patch, folder, timeout, reply)
@@ -160,6 +160,15 @@ class ContainerGrader:
         if reply["full"] and not report[iid]["resolved"]:
             return failed(iid, patch, "the disk was full while the tests ran\n  Make room (swe-memory images evict, docker system prune).")
         return judged(iid, patch, report, _text(folder), pytest_hint=_HINT)
+
+    def _pulled(self, progress: PullProgress) -> None:
+        self._check_halt()
+        if self._progress is not None:
+            self._progress(progress)
+
+    def _check_halt(self) -> None:
+        if self._halt is not None and self._halt.is_set():
+            raise Stopped
 
     def _remove_left(self, attempt: str) -> None:
         """Remove the container of a grading that could not do so itself."""

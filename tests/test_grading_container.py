@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from containers import build_image, once
 from engine_proxy import EngineProxy
 from graded_shop import FIXED, HIDDEN, base_commit, patch_of, shop_image, shop_row
 
@@ -276,6 +277,20 @@ def test_an_image_without_what_the_tests_need_is_an_infra_failure(row: Row, grad
     done = grader.grade(instance_from_row(broken), GOOD, timeout=60)
     assert (done.outcome, done.report[IID]["infra_failure"]) == ("infra", True)
     assert "out_of_memory" in done.reason
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "reason"),
+    [("RUN rm /usr/bin/git", "the image cannot apply a patch"), ("RUN rm /usr/bin/bash", "did not come as far as the tests")],
+)
+def test_an_image_that_is_broken_is_an_infra_failure(
+    engine: DockerClient, row: Row, grader: ContainerGrader, dockerfile: str, reason: str
+) -> None:
+    name = f"{row()['image']}-{dockerfile.rpartition('/')[2]}"
+    once(engine, name, lambda: build_image(engine, name, f"FROM {row()['image']}\n{dockerfile}\n"))
+    done = grader.grade(instance_from_row(row(image=name)), UNFIT if "git" in name else GOOD, timeout=60)
+    assert done.outcome == "infra"
+    assert reason in done.reason
 
 
 def test_an_unknown_log_parser_is_an_infra_failure(row: Row, grader: ContainerGrader) -> None:
