@@ -203,6 +203,14 @@ def test_the_spread_between_builds_is_what_the_noise_within_issues_does_not_expl
     assert between_builds({"a": [0.0, 0.5], "b": [0.5, 1.0]}) == pytest.approx(math.sqrt(0.125 - 0.125 / 2))
 
 
+def test_the_commands_of_the_instrument_are_listed_in_the_order_of_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    listed = [
+        line.split()[0] for line in capsys.readouterr().out.split("Commands:")[1].splitlines() if line.startswith("  ") and line[2] != " "
+    ]
+    assert [name for name in listed if name in ("run", "compare", "plan", "report", "demo")] == ["run", "compare", "plan", "report", "demo"]
+
+
 def test_without_an_effect_only_what_can_be_seen_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json(capsys, "--issues", "200", "--baseline", "0.3", "--discordance", "0.15")
     assert found["power"] is None and found["designs"] == [] and found["issues_needed"] == []

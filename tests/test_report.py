@@ -329,13 +329,11 @@ def test_the_texts_of_items_come_from_the_banks_of_the_run(tmp_path: Path) -> No
             made = attempt(number)
             bank.learn(made.issue, made.trajectory, Verdict("resolved", "caller"), extractor=NoteTaker())
         ids = [item.id for item in bank.items()]
-    from harness.events import RunState
-
-    found, problems = lessons(folder, lay_out(experiment), RunState(), ids)
+    found, problems = lessons(folder, lay_out(experiment), ids)
     assert list(found) == ids and problems == []
     assert found[ids[0]].content.startswith("Print the value at each hand-over") and found[ids[0]].extractor == "notes@1"
     (place / "items.lance").rename(place / "gone")
-    found, problems = lessons(folder, lay_out(experiment), RunState(), ids)
+    found, problems = lessons(folder, lay_out(experiment), ids)
     assert found == {} and len(problems) == 1 and "cannot be read" in problems[0]
 
 

@@ -58,10 +58,12 @@ def issues_table(material: Material) -> Table:
     names = [arm["arm"] for arm in result["arms"]]
     columns = [Column("issue"), Column("repository", choices=True)]
     for name in names:
-        columns += [Column(name, True, "a mark for each run: ✓ resolved, ✗ not resolved, ! failed through the machine, · not done")]
+        columns += [
+            Column(name, True, "a mark for each run: ✓ resolved, ✗ not resolved, ! failed through the machine, · not done", form="marks")
+        ]
     columns += [
         Column("mean calls", True, "of all attempts at it"),
-        Column("recalled", help="what memory gave to the first attempt that got an item"),
+        Column("recalled", help="what memory gave to the first attempt that got an item", form="long"),
     ]
     rows, ids = [], []
     for issue in result["issues"]:
@@ -105,7 +107,7 @@ def _marks(runs: Sequence[Mapping[str, Any]], material: Material) -> Cell:
         plain.append(mark)
     graded = [run["resolved"] for run in runs if run["resolved"] is not None]
     share = sum(graded) / len(graded) if graded else None
-    return Cell("".join(plain), share, html=Markup("").join(parts), css="runs")
+    return Cell("".join(plain), share, html=Markup("").join(parts))
 
 
 def _mark(run: Mapping[str, Any]) -> tuple[str, str, str]:

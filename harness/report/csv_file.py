@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from harness.report.attempts import FIELDS, attempts
 
+_UNPRINTED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -30,6 +32,6 @@ def _value(value: Any) -> Any:
     if isinstance(value, list | tuple):
         value = "; ".join(map(str, value))
     if isinstance(value, str):
-        value = "".join(sign if sign.isprintable() else " " for sign in value)
+        value = _UNPRINTED.sub(" ", value)
         return f"'{value}" if value.startswith(_FORMULA) else value
     return value

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.events import RunState
 from harness.frozen import bank_path
 from harness.layout import Layout
 from harness.report.words import visible
 from swe_memory.errors import SweMemoryError
 
-MOST_CHARACTERS = 1_500_000
+MOST_BYTES = 1_000_000
 """Of all texts together: what a page of a large run has room for."""
 
 
@@ -30,8 +29,8 @@ class Lesson:
     teacher: str
 
 
-def lessons(folder: Path, layout: Layout, state: RunState, wanted: Iterable[str]) -> tuple[dict[str, Lesson], list[str]]:
-    """Item id -> its text, for those ``wanted`` that the banks of the run hold, in their order and as far as :data:`MOST_CHARACTERS` go; and a sentence about
+def lessons(folder: Path, layout: Layout, wanted: Iterable[str]) -> tuple[dict[str, Lesson], list[str]]:
+    """Item id -> its text, for those ``wanted`` that the banks of the run hold, in their order and as far as :data:`MOST_BYTES` go; and a sentence about
     each bank that cannot be read."""
     ids = list(wanted)
     if not ids:
@@ -43,17 +42,14 @@ def lessons(folder: Path, layout: Layout, state: RunState, wanted: Iterable[str]
         path = bank_path(folder, plan)
         if asked <= found.keys() or not path.exists():
             continue
-        known = state.banks[plan.id].learned if plan.id in state.banks else {}
-        if known and plan.kind != "given" and not asked & {item["id"] for event in known.values() for item in event["items"]}:
-            continue
         try:
             found |= {name: lesson for name, lesson in _read(path).items() if name in asked and name not in found}
         except SweMemoryError as error:
             problems.append(f"The bank {plan.id} cannot be read, so the texts of its items are not shown: {error.what}")
     kept: dict[str, Lesson] = {}
-    room = MOST_CHARACTERS
+    room = MOST_BYTES
     for name in ids:
-        if name in found and (size := len(found[name].description) + len(found[name].content)) <= room:
+        if name in found and (size := len(f"{found[name].description}{found[name].content}".encode())) <= room:
             kept[name] = found[name]
             room -= size
     left = len(found) - len(kept)

@@ -57,7 +57,6 @@ def load(folder: Path, base: Path) -> Material:
     from importlib.metadata import version
 
     from harness.compare import compare_run
-    from harness.events import read_state
     from harness.folder import read_experiment
     from harness.layout import lay_out
     from harness.report.lessons import lessons
@@ -67,6 +66,6 @@ def load(folder: Path, base: Path) -> Material:
     status = run_status(folder)
     result = visible(compare_run(folder))
     wanted = [item["id"] for item in result["items"]]
-    texts, problems = lessons(folder, lay_out(experiment), read_state(folder / "events.jsonl"), wanted)
+    texts, problems = lessons(folder, lay_out(experiment), wanted)
     found = (*result["problems"], *map(visible, problems))
     return Material(result, experiment, folder, base, texts, found, status["state"], status["last_event"] or "", version("swe-memory"))

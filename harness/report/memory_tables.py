@@ -22,7 +22,7 @@ def flips_table(found: Mapping[str, Any], material: Material) -> Table:
         Column("turned", help="for: resolved more often with the first arm", choices=True),
         Column(found["arm"], True, "resolved runs"),
         Column(found["baseline"], True, "resolved runs"),
-        Column("recalled item"),
+        Column("recalled item", form="long"),
         Column("score", True),
         Column("learned in", help="from the same or another repository", choices=True),
         Column("taken up", help="rare words of the item appear in the agent's thoughts and not in the issue", choices=True),
@@ -81,7 +81,7 @@ def recall_table(found: Mapping[str, Any]) -> Table:
 def items_table(material: Material) -> Table:
     """Items, the most used first."""
     columns = (
-        Column("item"),
+        Column("item", form="long"),
         Column("uses", True),
         Column("resolved", True),
         Column("turned for", True),

@@ -81,7 +81,8 @@ class PromptText:
 
 def methods_used(result: Mapping[str, Any]) -> list[str]:
     """The words of :data:`SOURCES` that fit what this run's numbers were made with."""
-    named = " | ".join(sorted(set(_methods(result))))
+    parts = {name: result[name] for name in ("arms", "comparisons", "items", "noise", "uptake")}
+    named = " | ".join(sorted(set(_methods(parts))))
     found = [word for word, _ in SOURCES if word.lower() in named.lower()]
     if any(found_["p_adjusted"] is not None for found_ in result["comparisons"]):
         found.append("Holm")

@@ -38,12 +38,19 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``numeric`` columns stand to the right and are sorted as numbers; ``choices``: a filter offers their values."""
+    """``numeric`` columns stand to the right and are sorted as numbers; ``choices``: a filter offers their values. ``form``: "marks" of runs stand to the left,
+    a "long" text gets room."""
 
     title: str
     numeric: bool = False
     help: str = ""
     choices: bool = False
+    form: str = ""
+
+    @property
+    def css(self) -> str:
+        """A class of its cells."""
+        return self.form or ("n" if self.numeric else "")
 
 
 @dataclass(frozen=True, slots=True)

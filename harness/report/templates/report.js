@@ -41,7 +41,7 @@ function rowsOfAttempts(columns) {
 function attemptRow(cells, columns, links) {
   const tr = document.createElement("tr");
   cells.forEach((cell, at) => {
-    const td = element("td", columns[at].numeric ? { class: "n" } : {});
+    const td = element("td", columns[at].numeric ? { class: "n" } : columns[at].title === "recalled" ? { class: "long" } : {});
     const title = columns[at].title;
     const to = title === "outcome" ? links.trajectory : title === "issue" ? "#" + links.issue : title === "recalled" && links.item ? "#" + links.item : "";
     td.append(to ? element("a", { href: to }, cell.text) : cell.text);
