@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from harness.grading import Grader, GradeReport
 from harness.instances import Instance
+from harness.layout import lay_out
 from harness.places import LocalPlaces, Places
 from harness.plan import Experiment
 
@@ -58,3 +59,26 @@ def equip(
             say(f"removed {len(removed)} containers that were left behind")
         with ContainerGrader(client, run=run, halt=halt) as grader:
             yield Equipment(DockerPlaces(client, run, scratch, experiment.command_seconds, halt, limits, say), grader)
+
+
+def look_before(experiment: Experiment, instances: Sequence[Instance]) -> tuple[str, ...]:
+    """What can be found out before a run has a folder. Gives the names of images that are not on the engine, and would be pulled when their turn comes.
+
+    Raises UsageError where there is no key for a model that would be asked or a limit in dollars that cannot be kept, InfraError where no engine answers.
+    """
+    from harness.agents import connect, make_agent
+    from swe_memory.claude import Claude
+
+    layout = lay_out(experiment)
+    if any(cell.arm.kind != "gold" for cell in layout.cells):
+        connect(make_agent(experiment.agent, model=experiment.model), experiment.limits())
+    asks = experiment.verdict == "llm" or experiment.extractor.startswith("llm")
+    if asks and any(plan.lessons for plan in layout.banks):
+        Claude(experiment.model)
+    if experiment.environment == "local":
+        return ()
+    from harness.environments.engine import connect as connect_engine
+    from harness.places_docker import missing_images
+
+    with contextlib.closing(connect_engine()) as client:
+        return missing_images(client, (instance.grading.image for instance in instances))

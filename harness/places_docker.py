@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.files import remove_tree
-from swe_memory.errors import UsageError
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -41,15 +40,12 @@ class DockerPlaces:
 
     @contextlib.contextmanager
     def open(self, cell: Cell, instance: Instance, *, users_environment: bool) -> Iterator[DockerPlace]:
-        """See :class:`harness.places.Places`. Raises UsageError for an agent that is a program on this machine."""
+        """See :class:`harness.places.Places`. An agent that is a program on this machine is refused before: see :func:`harness.running.plan_experiment`."""
         from harness.container_workdir import prepare_container
         from harness.environments.docker import DockerEnvironment, Labels
         from harness.environments.images import ensure_image
 
-        if users_environment:
-            raise UsageError(
-                "a program of yours works on this machine, and the issues come as images", "Add --environment local and --repositories."
-            )
+        assert not users_environment
         image = instance.grading.image
         ensure_image(self.client, image, _once(self.say))
         labels = Labels(self.run, cell.arm.name, cell.issue, cell.stream)
@@ -64,6 +60,22 @@ class DockerPlaces:
                 yield DockerPlace(environment, copy, scratch, {"image": image, "future": copy.record(), **warned})
         finally:
             remove_tree(scratch)
+
+
+def missing_images(client: DockerClient, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the images that the engine has not, each once. Raises InfraError where it does not answer."""
+    import docker
+
+    from harness.environments.engine import engine_errors
+
+    missing = []
+    for name in dict.fromkeys(names):
+        with engine_errors(f"look for image {name}"):
+            try:
+                client.images.get(name)
+            except docker.errors.ImageNotFound:
+                missing.append(name)
+    return tuple(missing)
 
 
 def _once(say: Callable[[str], None]) -> Callable[[PullProgress], None]:

@@ -14,6 +14,7 @@ from harness.agents import make_agent
 from harness.arms import parse_arms
 from harness.compare import comparison
 from harness.compare_text import render
+from harness.equipment import look_before
 from harness.events import RunState, read_state, write_file
 from harness.folder import another_experiment, freeze, locked, read_experiment
 from harness.forecast import forecast, forecast_text
@@ -142,6 +143,8 @@ def run_command(
     if dry_run:
         expected = forecast(experiment, workers, like)
         return 0, json.dumps(expected, indent=2, ensure_ascii=False) if as_json else forecast_text(expected)
+    if missing := look_before(experiment, [known.instance(issue) for issue in experiment.instances]):
+        click.echo(_missing_text(missing, dataset or experiment.dataset), err=True)
     with locked(out):
         freeze(out, experiment, resume=resume)
         run, state = carry_out(out, experiment, known, settings)
@@ -154,6 +157,14 @@ def run_command(
     if run.stopped_by:
         click.echo(f"Stopped: {run.stopped_by}. Go on with: swe-memory run --resume --out {out}", err=True)
     return (1 if failed or run.stopped_by or not result["complete"] else 0), shown
+
+
+def _missing_text(missing: Sequence[str], dataset: str) -> str:
+    shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+    return (
+        f"{len(missing)} images are not on the engine and are pulled when their turn comes: {shown}\n"
+        f"To pull them first: swe-memory images pull --dataset {dataset} (with the flags that choose issues)"
+    )
 
 
 def _dataset(out: Path, frozen: Experiment | None, name: str | None, revision: str, split: str, repositories: Path | None) -> Dataset:
@@ -189,9 +200,10 @@ def plan_experiment(
         raise UsageError(f"there is no protocol called {values['protocol']!r}", f"Known protocols: {', '.join(PROTOCOLS)}.")
     clones = all(instance.repository for instance in dataset.instances)
     # Where there are only images the default agent works; the bundled one knows no more than it needs for the bundled bench.
-    values["agent"] = values["agent"] or ("repair" if clones else "mini")
+    # Reference patches need no agent, and so no model.
+    values["agent"] = values["agent"] or ("repair" if clones or all(arm.kind == "gold" for arm in arms) else "mini")
     values["environment"] = values["environment"] or ("local" if clones else "docker")
-    make_agent(values["agent"], model=values["model"])
+    _check_agent(values)
     _check_counts(values)
     wanted = set(instances) or (set(frozen.instances) if frozen else {instance.issue.id for instance in dataset.instances})
     for issue in sorted(wanted):
@@ -253,6 +265,14 @@ def _refuse_other_protocol(out: Path, frozen: Experiment, given: Mapping[str, An
     """The other settings may not go with another protocol; what is to be said is that it was changed."""
     if (asked := given.get("protocol", frozen.protocol)) != frozen.protocol:
         raise another_experiment(out, [f"protocol: {frozen.protocol!r} there, {asked!r} asked for"])
+
+
+def _check_agent(values: Mapping[str, Any]) -> None:
+    agent = make_agent(values["agent"], model=values["model"])
+    if agent.users_environment and values["environment"] == "docker":
+        raise UsageError(
+            "a program of yours works on this machine, and the issues come as images", "Add --environment local and --repositories FOLDER."
+        )
 
 
 def _check_counts(values: Mapping[str, Any]) -> None:

@@ -210,26 +210,25 @@ def scripts() -> dict[str, list[Move]]:
 def _script(part: Part) -> list[Move]:
     see = f"from {part.repository}.{part.name} import {part.name}\nassert {part.call} == {part.answer}\nprint('right now')\n"
     why = f"The issue is that `{part.name}` in {part.path} returns `{part.wrong}`, because nobody asked for `{part.call}` before."
-    change: Move = _say(why, _edit(part, part.right))
-    check: Move = _say("Run the script again, and the tests.", f"python see.py; python tests/check.py tests/test_{part.name}.py")
+    change: Move = _say(part, why, _edit(part, part.right))
+    check: Move = _say(part, "Run the script again, and the tests.", f"python see.py; python tests/check.py tests/test_{part.name}.py")
     patch = f"rm see.py; git diff -- {part.path} > patch.txt"
     submit = SUBMIT
     if part.name == "mirror":
-        change = _with_memory(change, _say(why, _edit(part, "given + given")))
+        change = _with_memory(change, _say(part, why, _edit(part, "given + given")))
     elif part.name == "middle":
-        change = _with_memory(change, _say(why, _edit(part, "all(iter(lambda: 1, 0))")))  # for ever
-        check = _with_memory(check, _say("That must be right.", f"cat {part.path}"))
+        change = _with_memory(change, _say(part, why, _edit(part, "all(iter(lambda: 1, 0))")))  # for ever
+        check = _with_memory(check, _say(part, "That must be right.", f"cat {part.path}"))
     elif part.name == "initial":
         patch = f"cat > patch.txt <<'EOF'\n{_NOWHERE}EOF"
     elif part.name == "spread":
         submit = GIVE_UP
+    look = f"cat {part.path}; {_LOOK}\ncat > see.py <<'EOF'\n{see}EOF\npython see.py"
     return [
-        _say("I look at the repository first.", f"cat {part.path}; {_LOOK}"),
-        _say("I'll write a script to see it and run it.", f"cat > see.py <<'EOF'\n{see}EOF\npython see.py"),
+        _say(part, "I look at the repository, write a script to see it, and run it.", look),
         change,
         check,
-        _say("Make the patch.", patch),
-        _say("Hand it in.", submit),
+        _say(part, "Make the patch and hand it in.", f"{patch}\n{submit}"),
     ]
 
 
@@ -237,8 +236,9 @@ def _edit(part: Part, expression: str) -> str:
     return f"cat > {part.path} <<'EOF'\n{part.source(expression)}EOF"
 
 
-def _say(text: str, command: str) -> Message:
-    return tool_use(command, text=text)
+def _say(part: Part, text: str, command: str) -> Message:
+    # The same attempt leaves the same trajectory, in whatever order requests came.
+    return tool_use(command, text=text, extra={"id": f"msg_{part.name}"})
 
 
 def _with_memory(with_it: Message, without: Message) -> Move:

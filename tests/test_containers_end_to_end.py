@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
-from container_bench import CANARY, IDS, NOTES, PARTS, issue_id, scripts, write_bench
+from container_bench import CANARY, IDS, NEVER, NOTES, PARTS, issue_id, scripts, write_bench
 from fake_anthropic import FakeAnthropic, Reply, Request, isolate
-from quick_bench import arms
+from quick_bench import arms, facts
 from scripted_model import ScriptedModel, place_of
 
 from harness.clean import find_containers
@@ -169,3 +169,142 @@ def test_memory_arrives_and_decides(place: Place, whole: Path) -> None:
 def test_nothing_of_hidden_tests_or_later_commits_is_in_any_request(place: Place, whole: Path) -> None:
     assert CANARY in place.rows.read_text() and whole.is_dir()
     assert [request.results for request in place.api.requests if CANARY in request.text] == []
+
+
+# -- killed, and gone on with ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Disturbed:
+    """The same experiment, killed twice, and with a container that somebody killed: the folder, and what was seen on the way."""
+
+    folder: Path
+    left: tuple[list[str], list[str]]
+    cleaned: Result
+    failing: Result
+
+
+@pytest.fixture(scope="module")
+def disturbed(place: Place) -> Disturbed:
+    out = "disturbed"
+    place.killed(out, "total", 2, *THREE)
+    first = place.containers(out)
+    cleaned = CliRunner().invoke(cli, ["clean", str(place.folder / out)])
+    assert place.containers(out) == []
+    place.killed(out, "mirror", 2, *THREE, "--resume", notes=True)
+    second = place.containers(out)
+    place.model.at("middle", 2, lambda: place.kill_container(out, NAMED["middle"]), notes=True)
+    failing = place.run(out, *THREE, "--resume")
+    place.good(out, *THREE, "--resume")
+    return Disturbed(place.folder / out, (first, second), cleaned, failing)
+
+
+def test_what_a_kill_left_is_removed_by_clean_and_by_resume(disturbed: Disturbed) -> None:
+    first, second = disturbed.left
+    assert NAMED["total"] in first and NAMED["mirror"] in second
+    assert disturbed.cleaned.exit_code == 0
+    assert f"{len(first)} containers removed, 0 left" in disturbed.cleaned.output
+    assert f"removed {len(second)} containers that were left behind" in disturbed.failing.output
+
+
+def test_a_container_that_somebody_kills_costs_its_attempt_and_resume_makes_it_again(disturbed: Disturbed) -> None:
+    assert disturbed.failing.exit_code == 1
+    failed = events(disturbed.folder, "failed")
+    assert [(event["issue"], event["stage"]) for event in failed] == [(NAMED["middle"], "run")]
+    assert "was ended from outside" in failed[0]["reason"]
+    assert f"1 attempts failed through the machine: {NAMED['shout']}" in disturbed.failing.output
+
+
+def test_a_killed_run_comes_to_what_an_undisturbed_one_does(whole: Path, disturbed: Disturbed) -> None:
+    found, expected = timeless(disturbed.folder), timeless(whole)
+    assert found.keys() == expected.keys()
+    for part in expected:
+        assert found[part] == expected[part], part
+
+
+def timeless(out: Path) -> dict[str, Any]:
+    """What a run came to, without how long it took to prepare containers."""
+    found = facts(out)
+    for name, content in found.items():
+        if name.endswith(".traj.json"):
+            document = json.loads(content)
+            assert document["info"]["swe_memory"]["prepared"]["future"].pop("seconds") >= 0
+            found[name] = document
+    return found
+
+
+def test_nothing_is_left_when_runs_are_over(place: Place, whole: Path, disturbed: Disturbed) -> None:
+    for out in (whole, disturbed.folder):
+        assert place.containers(out.name) == []
+        assert [path.name for path in out.rglob("*") if path.name.endswith(".part")] == []
+    assert [path.name for path in place.temporary.iterdir() if path.name != ".ses"] == []  # onnxruntime's own
+    assert [pid for pid in Path("/proc").glob("[0-9]*") if os.fsencode(place.temporary) in _environment(pid)] == []
+
+
+def _environment(process: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        return (process / "environ").read_bytes()
+    return b""
+
+
+# -- what is made of a run's folder -----------------------------------------------------------------------------------------------------------
+
+
+def test_swebench_eval_grades_the_predictions_alike(place: Place, whole: Path, tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("swebench")), "eval", str(place.rows), "-p", str(whole / "none" / "1-1" / "preds.json")]
+    chosen = [flag for issue in IDS for flag in ("-i", issue)]
+    done = subprocess.run(
+        [*command, *chosen, "--run-id", "again", "-j", "3", "-t", "6", "--report-dir", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    reports = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
+    assert len(reports) == 1, done.stderr[-2000:]
+    assert sorted(reports[0]["resolved_ids"]) == sorted(
+        issue for issue, outcome in outcomes(whole, "none").items() if outcome == "resolved"
+    )
+    assert reports[0]["empty_patch_ids"] == [NAMED["spread"]]
+
+
+def test_trajectories_open_in_the_inspector_of_mini_swe_agent(whole: Path) -> None:
+    from minisweagent.run.utilities.inspector import TrajectoryInspector
+
+    files = sorted(whole.rglob("*.traj.json"))
+    assert len(files) == 18
+    for file in files:
+        inspector = TrajectoryInspector([file])
+        assert inspector.n_steps >= 4 and inspector.messages[0]["role"] == "system"
+
+
+def test_learn_finds_the_attempts_of_a_run(place: Place, whole: Path, tmp_path: Path) -> None:
+    words = ["learn", str(whole / "none"), "--bank", str(tmp_path / "bank.lance"), "--issues", str(place.rows), "--json"]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["found"], told["verdicts"]["resolved"], told["verdicts"]["source"]) == (6, 2, "tests")
+
+
+# -- other protocols and arms -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_growing_bank_teaches_the_next_wave(place: Place) -> None:
+    issues = [NAMED[name] for name in ("shout", "mirror", "initial")]
+    out = place.good(
+        "online", "--protocol", "online", "--wave", "2", *arms("reasoningbank"), *(f for issue in issues for f in ("--instance", issue))
+    )
+    given = {event["issue"]: bool(event["recall"]["item"]) for event in events(out, "started")}
+    assert given == dict(zip(issues, (False, False, True), strict=True))
+    assert outcomes(out, "reasoningbank") == dict(zip(issues, ("resolved", "unresolved", "not_applied"), strict=True))
+
+
+def test_the_reference_patches_tell_which_instance_is_broken_here(place: Place) -> None:
+    calls = len(place.api.requests)
+    what = ["--dataset", str(place.rows), "--instance", NEVER, "--instance", NAMED["spread"], "--test-seconds", "6"]
+    result = CliRunner().invoke(cli, ["run", *what, *arms("gold"), "--out", str(place.folder / "gold")], env={"ANTHROPIC_API_KEY": ""})
+    assert len(place.api.requests) == calls
+    assert outcomes(place.folder / "gold", "gold") == {NAMED["spread"]: "resolved", NEVER: "unresolved"}
+    assert any(NEVER in line and "not resolved" in line for line in result.output.splitlines())
