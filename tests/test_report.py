@@ -25,6 +25,7 @@ from harness.report.latex import escape as latex_escape
 from harness.report.latex import table as latex_table
 from harness.report.lessons import Lesson, lessons
 from harness.report.markdown import MARK, markdown
+from harness.report.markdown import prose as markdown_prose
 from harness.report.material import Material, load
 from harness.report.methods import SOURCES, methods_used
 from harness.report.page import page
@@ -295,7 +296,7 @@ def test_an_awkward_run_gets_a_sound_page_and_a_true_sentence(name: str, tmp_pat
         assert not re.search(r"(?<!\w)(nan|None|inf)(?!\w)", text)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(experiments(), st.integers(0, 400), st.integers(0, 9))
 def test_any_run_cut_at_any_event_gets_a_sound_page(
     tmp_path_factory: pytest.TempPathFactory, experiment: Experiment, end: int, seed: int
@@ -449,6 +450,11 @@ def test_labels_keep_apart_and_in_order(places: list[float]) -> None:
         (amounts("cost", -0.0509, -0.15, 0.05, sign=True), "−$0.051 (−$0.150 to +$0.050)"),
         (amounts("tokens", 12345.6), "12,346"),
         (amounts("calls", 3.0, None, None, sign=True), "+3.0"),
+        (amounts("calls", -0.04, -0.1, 0.04, sign=True), "0.0 (−0.1 to 0.0)"),
+        (
+            markdown_prose("`none` 16.7 % [x](y) <b> of 24 issues, -3.2 | 1. a + b"),
+            "`none` 16.7 % \\[x\\](y) \\<b\\> of 24 issues, −3.2 \\| 1\\. a \\+ b",
+        ),
     ],
 )
 def test_numbers_are_written_in_one_way(shown: str, expected: str) -> None:

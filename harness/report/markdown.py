@@ -15,12 +15,17 @@ from harness.report.words import minus
 MARK = "<!-- swe-memory report -->"
 MOST_ITEMS = 20
 _CODE = re.compile(r"`([^`]{1,200})`")
-_ACTIVE = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&])")
+_ACTIVE = re.compile(r"([\\`*_\[\]<>|~$&])|(?<!\S)([#+=-])(?!\d)|(?<!\S)(\d+)(?=[.)]\s)")
 
 
 def escape(text: str) -> str:
     """Text on one line that Markdown shows as it is."""
-    return _ACTIVE.sub(r"\\\1", " ".join(text.split()))
+    return _ACTIVE.sub(_escaped, re.sub(r"\s+", " ", text))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    sign, start, number = found.groups()
+    return f"{number}\\" if number else f"\\{sign or start}"
 
 
 def prose(text: str) -> str:

@@ -31,7 +31,7 @@ def flips_table(found: Mapping[str, Any], material: Material) -> Table:
     for flip in found["flips"]["list"]:
         rows.append(
             [
-                Cell(flip["issue"], flip["issue"], link=f"#{anchor('issue', flip['issue'])}"),
+                Cell(flip["issue"], flip["issue"], link=f"#{anchor('issue', flip['issue'])}", css="issue"),
                 text(flip["repository"]),
                 text(flip["direction"], css=flip["direction"]),
                 _side(flip["arm"], material),
@@ -55,7 +55,9 @@ def item_cell(item: str | None, title: str | None, material: Material) -> Cell:
     """The title of an item, with a link to its entry where the page has one."""
     if not item:
         return Cell(DASH, None)
-    return Cell(shown(title), shown(title).lower(), link=f"#{anchor('item', item)}" if item in material.items else "")
+    words = prose(shown(title))
+    link = Markup('<a href="#{}">{}</a>').format(anchor("item", item), words) if item in material.items else words
+    return Cell(shown(title), shown(title).lower(), html=link)
 
 
 def where(item: str | None, same: bool | None) -> str:

@@ -111,6 +111,8 @@ def amounts(measure: str, value: float | None, low: float | None = None, high: f
 
     def one(part: float) -> str:
         text = f"{part:{plus},.{digits}f}"
+        if not text.strip("+-0.,"):
+            text = text.lstrip("+-")  # what rounds to nothing has no direction
         return minus(f"{text[0]}{unit}{text[1:]}" if text[0] in "+-" else f"{unit}{text}")
 
     return one(value) if low is None or high is None else f"{one(value)} ({one(low)} to {one(high)})"
