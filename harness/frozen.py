@@ -36,6 +36,25 @@ def bank_path(folder: Path, plan: BankPlan) -> Path:
     return folder / plan.place / "bank.lance"
 
 
+def open_bank(path: Path, reached: int) -> MemoryBank:
+    """The bank at ``path``, made where there is none yet.
+
+    Raises SweMemoryError where it is at an earlier version than ``reached``, up to which the journal says that it learned: it would be recalled from as if
+    those attempts had taught nothing.
+    """
+    from swe_memory.bank import MemoryBank
+
+    version = 0
+    if path.exists() or not reached:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        bank = MemoryBank.open(path)
+        if (version := bank.version) >= reached:
+            return bank
+        bank.close()
+    what = f"the bank {path} is at version {version}, and the journal says that it learned up to version {reached}"
+    raise SweMemoryError(what, "It was removed, or an older copy was put there. Restore it, or start a new run.")
+
+
 def learn_lessons(
     bank: MemoryBank,
     plan: BankPlan,

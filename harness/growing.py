@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.attempt import verdict_from
 from harness.events import RunState
-from harness.frozen import bank_path
+from harness.frozen import bank_path, open_bank
 from harness.layout import BankPlan, Cell, Key
 from harness.trajectory_file import read_trajectory
 from swe_memory.records import Extractor, Issue, Learned, Recall, Verdict
@@ -59,14 +59,10 @@ class Growing:
         return self._left
 
     def bank(self) -> MemoryBank:
-        """The open bank."""
-        from swe_memory.bank import MemoryBank
-
+        """The open bank. Raises SweMemoryError where it does not hold what the journal says that it learned."""
         with self._lock:
             if self._opened is None:
-                path = bank_path(self._folder, self.plan)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._opened = MemoryBank.open(path)
+                self._opened = open_bank(bank_path(self._folder, self.plan), max(self._versions.values(), default=0))
             return self._opened
 
     def version(self, wave: int) -> int:

@@ -19,7 +19,7 @@ from harness.attempt import Given, Setting, grade_stage, guarded, run_stage, whe
 from harness.events import AttemptState, Journal, RunState, read_state
 from harness.files import remove_tree
 from harness.folder import scratch_folder
-from harness.frozen import CHUNK, bank_path, copy_given, given, learn_lessons, recall_record, work_out_recalls
+from harness.frozen import CHUNK, bank_path, copy_given, given, learn_lessons, open_bank, recall_record, work_out_recalls
 from harness.growing import Growing
 from harness.interrupts import collected, watcher
 from harness.layout import BankPlan, Cell, Key, Layout, lay_out
@@ -292,17 +292,14 @@ class Run:
         return None
 
     def _freeze(self, plan: BankPlan) -> float | None:
-        from swe_memory.bank import MemoryBank
-
         if plan.kind == "given":
             copy_given(self._settings.given_bank, self.folder, plan)
         state = read_state(self._journal.path)
         graded = {key: attempt.graded for key in plan.lessons if (attempt := state.attempts.get(key)) and attempt.graded}
         verdicts = {key: event["verdict"] for key, event in graded.items() if event["verdict"]}
-        learned = frozenset(state.banks[plan.id].learned) if plan.id in state.banks else frozenset()
-        path = bank_path(self.folder, plan)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with MemoryBank.open(path) as bank:
+        learned = state.banks[plan.id].learned if plan.id in state.banks else {}
+        reached = max((event["bank_version"] for event in learned.values()), default=0)
+        with open_bank(bank_path(self.folder, plan), reached) as bank:
             extractor = self._teacher.extractor({key[2]: self._cells[key] for key in plan.lessons}, plan.id)
             try:
                 whole = learn_lessons(
@@ -313,7 +310,7 @@ class Run:
                     self._issues,
                     verdicts,
                     extractor,
-                    learned=learned,
+                    learned=frozenset(learned),
                     told=partial(self._learned, plan),
                     go_on=self._may_learn,
                     # What a model was asked for is committed at once; so each has the bank version that it has without a kill in between.
