@@ -67,7 +67,8 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int = W
     widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
     room = max(20, width - sum(widths[:-1]) - 2 * (len(widths) - 1))
     shown = []
-    for row in (headings, ["-" * min(w, room) for w in widths], *rows):
+    rules = [*("-" * w for w in widths[:-1]), "-" * min(widths[-1], room)]
+    for row in (headings, rules, *rows):
         shown.append("  ".join([*(cell.ljust(w) for cell, w in zip(row[:-1], widths[:-1], strict=True)), _fit(row[-1], room)]).rstrip())
     return shown
 
@@ -117,7 +118,7 @@ def _pair(pair: Mapping[str, Any]) -> list[str]:
         _p(pair["p"]),
         _p(pair["p_adjusted"]),
         f"{mean}{seen['only_arm']:.{1 if mean else 0}f}, {mean}{seen['only_baseline']:.{1 if mean else 0}f}" if seen else "",
-        f"{calls:+.1f}" if calls is not None else "",
+        amount("calls", calls, sign=True) if calls is not None else "",
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import harness.analysis
+from harness.analysis.words import amount, points
 from harness.compare import comparison
 from harness.compare_text import render
 from harness.layout import Key, lay_out
@@ -353,6 +354,12 @@ def test_builds_and_streams_of_memory_are_no_reruns_of_the_same() -> None:
     streams = compared(made_experiment(FORTY, protocol="online", orders=2, baseline_reruns=2), lambda key: key[1].startswith("1"))
     assert streams["arms"][1]["noise"]["value"] is None and "bank of its own" in streams["arms"][1]["noise"]["why"]
     assert streams["comparisons"][0]["noise"]["floor_of"] == "baseline"
+
+
+def test_numbers_in_sentences_have_units_and_no_sign_before_nothing() -> None:
+    assert [amount("calls", value, sign=True) for value in (-0.01, 0.0, 3.25, -2.0)] == ["0.0", "0.0", "+3.2", "-2.0"]
+    assert [amount("cost", value, sign=True) for value in (-0.004, 12.5, 0.0)] == ["-$0.0040", "+$12.50", "$0.00"]
+    assert (amount("tokens", 12345.6), amount("seconds", 2.0), points(0.0004), points(-0.034)) == ("12,346", "2.0 s", "0.0", "-3.4")
 
 
 # -- the shape -------------------------------------------------------------------------------------------------------------------------------

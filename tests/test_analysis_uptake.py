@@ -144,3 +144,15 @@ def test_history_that_was_removed_beforehand_is_told(tmp_path: Path) -> None:
     path.write_text(trajectory_document(trajectory, "", {"prepared": {"objects": 7}}, Limits()), encoding="utf-8")
     said = next(threat for threat in compare_run(folder)["threats"] if threat["id"] == "removed future commits")
     assert said["weight"] == "note" and "In 1 of 1 attempt" in said["sentence"]
+
+
+def test_which_model_it_is_is_told_by_a_baseline_alone(tmp_path: Path) -> None:
+    experiment = made_experiment(ISSUES, "none", agent="command: x")
+    folder = write_run(tmp_path / "r", experiment, all_of(experiment))
+    first = lay_out(experiment).cells[0]
+    path = trajectory_path(folder / "none" / "1-1", first.issue)
+    path.parent.mkdir(parents=True)
+    trajectory = Trajectory((Step("t"),), "Submitted", "", first.issue, "task", model="some-2025-05-01")
+    path.write_text(trajectory_document(trajectory, "", {}, Limits()), encoding="utf-8")
+    found = compare_run(folder)
+    assert any(threat["id"] == "model newer than the issues" for threat in found["threats"]) and found["uptake"]["with_item"] == 0

@@ -92,8 +92,15 @@ def _part(arm: str, name: str, word: str, found: Found | None, part: tuple[Estim
     if word == "not compared":
         return f"`{arm}` was not compared with {name}."
     if word == "nothing to test":
-        assert part is not None
-        return f"Against {name}: {part[1].why or part[0].why}"
+        assert found is not None
+        why = (
+            "no issue was graded in both"
+            if not found["issues"]
+            else "no attempt ended in another way"
+            if not found["difference"]
+            else found["why"]
+        )
+        return f"Nothing to test against {name}: {why.rstrip('.')}."
     size = _size(found, part)
     if word == "not shown":
         return f"Not shown: that `{arm}` differs from {name}{size}."

@@ -60,6 +60,8 @@ def look(tables: Mapping[str, ArmRows], trajectories: Trajectories) -> Uptake:
     documents: dict[str, frozenset[str]] = {}
     models: set[str] = set()
     hidden: list[int] = []
+    if baseline and not by_issue:  # nothing to look for; but which model it is, and what was removed, one attempt tells
+        by_issue = {baseline.rows[0].cell.issue: []} if baseline.rows else {}
     for issue in sorted(by_issue, key=_drawn):
         for row in [*([without[issue]] if issue in without else []), *by_issue[issue]]:
             if (told := trajectories.read(row.cell.key)) is None:

@@ -61,14 +61,14 @@ def interval(low: float | None, high: float | None, method: str = "") -> str:
 
 def amount(measure: str, value: float, *, sign: bool = False) -> str:
     """An amount in the unit of its measure."""
-    plus = "+" if sign else ""
+    mark = "-" if value < 0 else "+" if sign else ""
     if measure == "cost":
-        digits = 4 if 0 < abs(value) < 0.1 else 2
-        mark = "-" if value < 0 else plus
-        return f"{mark}${abs(value):.{digits}f}"
-    if measure == "tokens":
-        return f"{value:{plus},.0f}"
-    return f"{value:{plus}.1f}" + (" s" if measure == "seconds" else "")
+        number = f"{abs(value):.{4 if 0 < abs(value) < 0.1 else 2}f}"
+        unit = ("$", "")
+    else:
+        number = f"{abs(value):,.0f}" if measure == "tokens" else f"{abs(value):.1f}"
+        unit = ("", " s" if measure == "seconds" else "")
+    return f"{mark if float(number.replace(',', '')) else ''}{unit[0]}{number}{unit[1]}"
 
 
 def printable_result(result: dict[str, Any]) -> dict[str, Any]:
