@@ -61,7 +61,10 @@ def images() -> None:
     "--json", "as_json", is_flag=True, help="Print one JSON object: {present: [{id, names, bytes}], missing: [name], taken, free, needed}."
 )
 def list_(as_json: bool, **chosen: Any) -> None:
-    """Say which images of these issues are on the engine, which are missing, and the disk that they take and need (an estimate from those that are here)."""
+    """Say which images of these issues are on the engine, which are missing, and the disk that they take and need (an estimate from those that are here).
+
+    --json: {present: [{id, names: [name], bytes}], missing: [name], taken, free, needed}. Bytes; null where it is not known.
+    """
     from contextlib import closing
 
     from harness.environments.engine import connect
@@ -151,11 +154,13 @@ def evict(keep_gb: float) -> None:
     is_flag=True,
     help="Also containers whose process cannot be seen from here (another machine's, another container's).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: {removed: [container], left: [{name, run, owner}]}.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead; its shape is above.")
 def clean(folder: Path | None, everything: bool, as_json: bool) -> None:
     """Remove the containers that killed runs left behind: all of them, or those of the run in FOLDER. What a living process uses stays.
 
     A run that is started or resumed does this for its own folder.
+
+    --json: {removed: [name], left: [{name, run, owner: alive|gone|unknown}]}
     """
     from contextlib import closing
 

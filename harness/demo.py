@@ -39,7 +39,8 @@ def next_steps(out: Path) -> str:
     name = _command()
     commands = [
         (f"{name} items list --bank {bank}", "what was learned"),
-        (f"{name} compare {out} --json", "everything above, for a program"),
+        (f"{name} report {out}", "the same as one HTML page, with plots"),
+        (f"{name} run explain {out} derangement/1-1/minibench__daybook-1", "what one attempt was given, and why"),
         (f"{name} learn FOLDER --bank my.lance", "learn from your own agent's attempts"),
         (f"{name} recall --bank my.lance --repo OWNER/NAME issue.md", "the one item that matters for an issue"),
     ]
