@@ -216,7 +216,7 @@ def test_a_second_process_on_one_folder_is_refused(bench: tuple[Path, Path], tmp
         (("--max-hours", "0"), "a budget of 0.0 seconds"),
         (("--requests-per-minute", "0"), "a limit of 0 requests"),
         (("--verdict", "llm"), "none is named"),
-        (("--preset", "paper"), "none is named"),
+        (("--preset", "paper"), "needs a language model"),
         (("--resume",), "there is no folder"),
     ],
 )
