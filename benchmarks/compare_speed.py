@@ -148,6 +148,7 @@ def main() -> None:
     parser.add_argument("--reruns", type=int, default=3)
     parser.add_argument("--calls", type=int, default=40, help="mean calls of an attempt")
     parser.add_argument("--protocol", choices=("crossfit", "online"), default="crossfit")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     parser.add_argument("--keep", type=Path, help="leave the run folder here")
     given = parser.parse_args()
     folder = given.keep or Path(tempfile.mkdtemp(prefix="compare-speed-"))
@@ -176,14 +177,31 @@ def main() -> None:
     text = render(result)
     written = json.dumps(result)
     shown = time.perf_counter()
-    attempts = sum(arm["graded"] for arm in result["arms"])
-    print(f"simulated: {attempts} attempts, {lines} events, {size / 1e6:.0f} MB of journal")
-    print(
-        f"imports {imported - began:.2f} s; reading the journal {read - imported:.2f} s; the comparison {computed - read:.2f} s ({own:.2f} s of processor time)"
-    )
-    print(f"compare, all in all (the journal read again) {compared - computed:.2f} s ({whole:.2f} s of processor time)")
-    print(f"text and JSON of {len(written) / 1e6:.1f} MB {shown - compared:.2f} s")
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB; {text.count(chr(10))} lines of text")
+    found = {
+        "simulated": True,
+        "attempts": sum(arm["graded"] for arm in result["arms"]),
+        "events": lines,
+        "journal_mb": size / 1e6,
+        "imports_s": imported - began,
+        "reading_s": read - imported,
+        "comparison_s": computed - read,
+        "comparison_processor_s": own,
+        "compare_s": compared - computed,
+        "compare_processor_s": whole,
+        "output_s": shown - compared,
+        "json_mb": len(written) / 1e6,
+        "text_lines": text.count("\n"),
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+    }
+    if given.json:
+        print(json.dumps(found))
+    else:
+        print(f"simulated: {found['attempts']} attempts, {lines} events, {found['journal_mb']:.0f} MB of journal")
+        print(f"imports {found['imports_s']:.2f} s; reading the journal {found['reading_s']:.2f} s")
+        print(f"the comparison {found['comparison_s']:.2f} s ({own:.2f} s of processor time)")
+        print(f"compare, all in all (the journal read again) {found['compare_s']:.2f} s ({whole:.2f} s of processor time)")
+        print(f"text and JSON of {found['json_mb']:.1f} MB {found['output_s']:.2f} s")
+        print(f"peak memory {found['peak_memory_mb']:.0f} MB; {found['text_lines']} lines of text")
     if given.keep is None:
         shutil.rmtree(folder)
 
