@@ -6,7 +6,6 @@ attempt, to the byte. Nothing here knows what an arm is for: whether a failure i
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import threading
 import time
@@ -19,11 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness.agents import Agent, Assignment
 from harness.agents.command import CALLS_UNKNOWN
 from harness.events import Journal, write_file
-from harness.files import to_bytes
 from harness.layout import Cell
 from harness.metering import STATUS, LimitReached, Limits, Meter
 from harness.tasks import Stopped
-from harness.trajectory_file import add_prediction, read_trajectory, trajectory_document, trajectory_path
+from harness.trajectory_file import add_prediction, another_patch, patch_sha256, read_trajectory, trajectory_document, trajectory_path
 from swe_memory.errors import InfraError, ModelError, SweMemoryError, TrajectoryError
 from swe_memory.rate import Stopped as WaitStopped
 from swe_memory.records import Action, Issue, Step, Trajectory, Usage, Verdict
@@ -137,7 +135,7 @@ def run_stage(setting: Setting, cell: Cell, instance: Instance, given: Given) ->
         if CALLS_UNKNOWN in notes:  # what it cost is not known either, and no budget in dollars may take that for nothing
             _spent(setting, cell, Usage(cost=None))
         if trajectory.patch is None:
-            trajectory = _collected(trajectory, place)
+            trajectory = _collected(trajectory, place, notes)
         steps = _plain_steps(trajectory, place)
         prepared = dict(place.prepared)
     trajectory = replace(trajectory, issue_id=cell.issue, steps=steps)
@@ -159,7 +157,7 @@ def _finish(setting: Setting, cell: Cell, trajectory: Trajectory, began: float, 
         actions=trajectory.actions if counted else None,
         cost=trajectory.cost,
         limit=next((limit for limit, status in STATUS.items() if status == trajectory.exit_status), ""),
-        patch_sha256=_sha(trajectory.patch),
+        patch_sha256=patch_sha256(trajectory.patch),
         seconds=round(time.monotonic() - began, 3),
         notes=notes,
     )
@@ -191,18 +189,15 @@ def _agent(setting: Setting, work: Assignment, environment: Environment) -> Traj
         return Trajectory((), f"AgentError: {type(error).__name__}: {error}"[:200], "", issue.id, issue.text, agent=name)
 
 
-def _collected(trajectory: Trajectory, place: Place) -> Trajectory:
+def _collected(trajectory: Trajectory, place: Place, notes: list[str]) -> Trajectory:
     """With the patch that the agent left to be collected; where none can be taken, that is how its attempt ended."""
     from harness.workdir import PatchRefused
 
     try:
         return replace(trajectory, patch=place.patch())
     except PatchRefused as error:
+        notes.append(place.plain(f"no patch was taken: {error.what}"))
         return replace(trajectory, patch="", exit_status=error.status)
-
-
-def _sha(patch: str | None) -> str:
-    return hashlib.sha256(to_bytes(patch or "")).hexdigest()
 
 
 def _plain_steps(trajectory: Trajectory, place: Place) -> tuple[Step, ...]:
@@ -221,9 +216,8 @@ def grade_stage(setting: Setting, cell: Cell, instance: Instance, finished: Mapp
     else:
         trajectory = read_trajectory(setting.place(cell), cell.issue)
         patch = trajectory.patch
-    if _sha(patch) != finished["patch_sha256"]:
-        what = f"{trajectory_path(setting.place(cell), cell.issue)} does not hold the patch that the journal speaks of"
-        raise SweMemoryError(what, "It was changed after the attempt. Restore it, or start a new run.")
+    if patch_sha256(patch) != finished["patch_sha256"]:
+        raise another_patch(setting.place(cell), cell.issue)
     logs = setting.place(cell) / "logs" / cell.issue
     shutil.rmtree(logs, ignore_errors=True)
     with setting.testing:

@@ -26,6 +26,7 @@ from harness.layout import BankPlan, Cell, Key, Layout, lay_out
 from harness.plan import Experiment
 from harness.tasks import Stopped, Task, Tasks
 from harness.teacher import Teacher
+from harness.trajectory_file import mend_predictions
 from swe_memory.errors import InfraError, ModelError, UsageError
 from swe_memory.records import Usage
 
@@ -160,6 +161,7 @@ class Run:
                 taught = frozenset(key for plan in self.layout.banks for key in plan.lessons)
                 self._teacher = Teacher(self.experiment, self._journal, taught=taught, spent=self._budget.add, limiter=limiter)
                 self._setting = self._make_setting(equipment)
+                self._mend_predictions(state)
                 tasks = [*self._frozen_tasks(state), *self._growing_tasks(state, stack), *self._attempt_tasks(state)]
                 self._tasks = Tasks(tasks, {"run": s.workers, "grade": s.workers, "bank": max(1, min(s.workers, 4))})
 
@@ -191,6 +193,16 @@ class Run:
             spent=self._budget.add,
             test_seconds=e.test_seconds,
         )
+
+    def _mend_predictions(self, state: RunState) -> None:
+        """What is handed to others must hold each attempt that is done, whatever became of the file since."""
+        for cells in self.layout.streams().values():
+            done = {cell.issue: state.attempts[cell.key].finished for cell in cells if cell.key in state.attempts}
+            finished = {issue: str(event["patch_sha256"]) for issue, event in done.items() if event}
+            if cells[0].arm.kind != "gold" and finished:
+                folder, name = self._setting.place(cells[0]), f"{self._agent.name}+{cells[0].arm.name}"
+                if mended := mend_predictions(folder, name, finished):
+                    self._note(f"{mended} predictions were brought back into {folder / 'preds.json'} from the trajectories")
 
     # -- tasks -------------------------------------------------------------------------------------------------------------------------------
 
@@ -380,8 +392,10 @@ class Run:
 
 
 def _title(record: Mapping[str, Any] | None) -> str:
-    """What an attempt was given, in a few words."""
-    return str((record or {}).get("title") or (record or {}).get("control") or "")
+    """What an attempt was given, in a few words; "" for nothing, which a control gives where memory gave nothing."""
+    if not record or not record.get("characters"):
+        return ""
+    return str(record.get("title") or record.get("control") or "")
 
 
 def _name(*parts: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import threading
 from collections.abc import Mapping
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.events import write_file
+from harness.files import to_bytes
 from harness.metering import Limits
 from swe_memory.errors import SweMemoryError
 from swe_memory.records import Trajectory
@@ -83,10 +86,61 @@ def trajectory_document(trajectory: Trajectory, memory: str, extra: Mapping[str,
     return json.dumps(whole, indent=1) + "\n"
 
 
+def patch_sha256(patch: str | None) -> str:
+    """The hash by which the journal knows a patch; no patch is an empty one."""
+    return hashlib.sha256(to_bytes(patch or "")).hexdigest()
+
+
 def add_prediction(folder: Path, issue_id: str, name: str, patch: str) -> None:
-    """Put one attempt's patch into ``preds.json``, in the form that the SWE-bench leaderboard takes. ``name`` tells whose patch it is."""
-    path = folder / "preds.json"
+    """Put one attempt's patch into ``preds.json``, in the form that the SWE-bench leaderboard takes. ``name`` tells whose patch it is.
+
+    A file that cannot be read is begun anew; :func:`mend_predictions` brings back what it held.
+    """
     with _predictions:
-        known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        known[issue_id] = {"model_name_or_path": name, "instance_id": issue_id, "model_patch": patch}
-        write_file(path, json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+        _write_predictions(folder, {**_predictions_in(folder), issue_id: _prediction(issue_id, name, patch)})
+
+
+def mend_predictions(folder: Path, name: str, finished: Mapping[str, str]) -> int:
+    """Bring ``preds.json`` back to what the journal says, from the trajectories: issue id -> hash of its patch, for each attempt that has finished. Gives how
+    many predictions were missing, unreadable or of another patch.
+
+    Raises SweMemoryError where the trajectory of such a one is gone, damaged, or holds another patch too.
+    """
+    with _predictions:
+        known = _predictions_in(folder)
+        wrong = [issue for issue, sha in finished.items() if _sha_of(known.get(issue)) != sha]
+        for issue in wrong:
+            patch = read_trajectory(folder, issue).patch or ""
+            if patch_sha256(patch) != finished[issue]:
+                raise another_patch(folder, issue)
+            known[issue] = _prediction(issue, name, patch)
+        if wrong:
+            _write_predictions(folder, known)
+    return len(wrong)
+
+
+def another_patch(folder: Path, issue_id: str) -> SweMemoryError:
+    """The error for a stored trajectory whose patch is not the one that the attempt made."""
+    what = f"{trajectory_path(folder, issue_id)} does not hold the patch that the journal speaks of"
+    return SweMemoryError(what, "It was changed after the attempt. Restore it, or start a new run.")
+
+
+def _prediction(issue_id: str, name: str, patch: str) -> dict[str, str]:
+    return {"model_name_or_path": name, "instance_id": issue_id, "model_patch": patch}
+
+
+def _sha_of(prediction: Any) -> str:
+    patch = prediction.get("model_patch") if isinstance(prediction, dict) else None
+    return patch_sha256(patch) if isinstance(patch, str) else ""
+
+
+def _predictions_in(folder: Path) -> dict[str, Any]:
+    """What ``preds.json`` holds, nothing where it is not there or damaged."""
+    known: Any = None
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        known = json.loads((folder / "preds.json").read_text(encoding="utf-8"))
+    return known if isinstance(known, dict) else {}
+
+
+def _write_predictions(folder: Path, known: Mapping[str, Any]) -> None:
+    write_file(folder / "preds.json", json.dumps(dict(sorted(known.items())), indent=1) + "\n")

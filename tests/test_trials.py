@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from harness.agents import Assignment
+from harness.environments import Environment
 from harness.events import read_events
 from swe_memory.errors import SweMemoryError
-from tests.quick_bench import Bench, make_bench, one_grading_process
+from tests.quick_bench import Bench, Scripted, arms, make_bench, one_grading_process
 
 
 @pytest.fixture(scope="module")
@@ -70,5 +72,64 @@ def test_a_bank_that_lost_what_it_learned_is_not_gone_on_with_as_if_it_were_empt
     told = refused(bench, out)
     assert "learned up to version" in told
     assert "Restore it" in told
-    assert events(out, "learned") == learned
-    assert not events(out, "frozen")
+    assert not {event["bank"] for event in events(out, "frozen")} & {event["bank"] for event in learned}
+
+
+# -- predictions -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["{}", "{", "[]", "", None, '{"acme__left-1": {"model_patch": "another"}}'])
+def test_predictions_are_brought_back_from_the_trajectories_whatever_became_of_their_file(
+    bench: Bench, tmp_path: Path, whole: Path, damage: str | None
+) -> None:
+    out = begun(bench, tmp_path / "run", *CROSSFIT)
+    for path in out.rglob("preds.json"):
+        path.unlink()
+        if damage is not None:
+            path.write_text(damage)
+    bench.good(out, "--resume")
+    assert not events(out, "failed")
+    for path in whole.rglob("preds.json"):
+        assert (out / path.relative_to(whole)).read_text() == path.read_text()
+
+
+@pytest.fixture(scope="module")
+def whole(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What nobody disturbed."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    bench.good(out, *CROSSFIT[:-2])
+    return out
+
+
+def test_a_prediction_is_not_made_up_where_trajectory_and_prediction_were_both_changed(bench: Bench, whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(whole, out)
+    (out / "none" / "1-1" / "preds.json").unlink()
+    path = out / "none" / "1-1" / "trajs" / "acme__left-1" / "acme__left-1.traj.json"
+    path.write_text(path.read_text().replace("'right'", "'wrong'"))
+    assert f"{path} does not hold the patch that the journal speaks of" in refused(bench, out)
+    path.unlink()
+    assert f"{path} is missing" in refused(bench, out)
+
+
+# -- what is told ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_progress_says_recalled_only_of_attempts_that_were_given_something(bench: Bench, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    result = bench.run(out, *arms("none", "reasoningbank:threshold=9", "derangement", "neutral", "reasoningbank", "preamble/reasoningbank"))
+    assert result.exit_code == 0, result.output
+    started = events(out, "started")
+    given = [event for event in started if (event["recall"] or {}).get("characters")]
+    assert 0 < len(given) < len([event for event in started if event["recall"]])
+    assert result.output.count("recalled: ") == len(given)
+
+
+def test_why_no_patch_was_taken_is_among_the_notes(bench: Bench, tmp_path: Path) -> None:
+    def swell(_: Assignment, environment: Environment) -> None:
+        environment.execute("head -c 30000000 /dev/zero > zeros.bin")
+
+    bench.good(tmp_path / "run", *arms("none"), "--instance", "acme__left-1", agent=Scripted(before=swell))
+    (event,) = events(tmp_path / "run", "finished")
+    assert event["exit_status"] == "PatchTooLarge"
+    assert "30000000 bytes" in " ".join(event["notes"])
