@@ -6,11 +6,17 @@ import os
 import platform
 import shutil
 import sys
+from contextlib import closing
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import click
 
 from swe_memory.cli import options
+
+_GIB = 1 << 30
+_LITTLE_DISK = 20 * _GIB
 
 
 @click.command()
@@ -101,33 +107,56 @@ def _git() -> dict[str, str]:
     return _check("git", "ok", path) if path else _check("git", "missing", "not on PATH", "run and demo need git")
 
 
+_ENGINE_FOR = "only runs on issues that come as images need it, the bundled bench does not"
+
+
 def _docker() -> dict[str, str]:
+    """The engine, in the words of the harness where that is installed; the memory itself never imports it."""
     try:
-        import docker
+        engine = import_module("harness.environments.engine")
+        import_module("docker")
     except ImportError:
-        hint = "only runs on issues that come as images need it: pip install 'swe-memory[harness]'"
-        return _check("docker", "missing", "the Python package is not installed", hint)
+        return _check("docker", "missing", "the Python package is not installed", f"{_ENGINE_FOR}: pip install 'swe-memory[harness]'")
+    from swe_memory.errors import InfraError
+
     try:
-        client = docker.from_env(timeout=5)
-        try:
-            client.ping()
-            return _check("docker", "ok", f"engine {client.version().get('Version', '?')}")
-        finally:
-            client.close()
-    except Exception as error:
-        return _check(
-            "docker",
-            "missing",
-            f"no engine answers ({type(error).__name__})",
-            "start it, or set DOCKER_HOST; only runs on issues that come as images need it, the bundled bench does not",
+        with closing(engine.connect(request_seconds=5)) as client:
+            found = engine.describe(client)
+    except InfraError as error:
+        return _check("docker", "missing", error.what, f"{error.hint} {_ENGINE_FOR[0].upper()}{_ENGINE_FOR[1:]}.")
+    said = [f"{found.name} {found.version}, {found.architecture}" + (", rootless" if found.rootless else "")]
+    said += [f"{found.cpus} processors, {found.memory / _GIB:.1f} GiB of memory"]
+    hints = []
+    if (free := _free(found.root, found.host)) is not None:
+        said.append(f"{free / _GIB:.0f} GiB free for images")
+        if free < _LITTLE_DISK:
+            hints.append("that is little (swe-memory images list --dataset ... says what issues need)")
+    if lacking := [name for name in ("memory", "cpu", "pids") if name not in found.limits]:
+        said.append(f"cannot limit {', '.join(lacking)}")
+        hints.append(
+            "containers run without these limits: one command can use up the machine (rootless engines need cgroup v2 and delegation)"
         )
+    if found.architecture not in ("x86_64", "amd64", ""):
+        hints.append("the official images are for x86_64; here they need emulation, which was not tried")
+    return _check("docker", "ok", "; ".join(said), "; ".join(hints))
+
+
+def _free(root: str, host: str) -> int | None:
+    """Bytes free where the engine keeps its images; None where that is not this machine's disk."""
+    return shutil.disk_usage(root).free if _is_here(host) and Path(root).is_dir() else None
+
+
+def _is_here(host: str) -> bool:
+    """Whether an engine is reached by a socket of this machine, as the SDK has its address."""
+    return host.startswith("http+docker://localhost")
 
 
 def _key() -> dict[str, str]:
     if os.environ.get("ANTHROPIC_API_KEY"):
         where = os.environ.get("ANTHROPIC_BASE_URL")
         return _check("anthropic key", "ok", "ANTHROPIC_API_KEY is set (not tried)" + (f", base URL {where}" if where else ""))
-    return _check("anthropic key", "missing", "ANTHROPIC_API_KEY is not set", "needed by --agent mini, --extractor llm, --verdict llm and --judge llm")
+    needs = "--agent mini on a Claude model, --extractor llm, --verdict llm and --judge llm; --arm gold, --agent repair and rules need none"
+    return _check("anthropic key", "missing", "ANTHROPIC_API_KEY is not set", f"needed by {needs}")
 
 
 def _settings() -> dict[str, str]:
