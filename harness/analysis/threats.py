@@ -252,7 +252,7 @@ def _damage(result: Found, _attempts: Attempts, _facts: Facts) -> Iterator[Threa
 def _gold_named(_result: Found, _attempts: Attempts, facts: Facts) -> Iterator[Threat]:
     name = "issues that name the file"
     if facts.named is None:
-        text = "Whether issue texts name the file to be changed was not checked: no dataset was at hand (--dataset)."
+        text = "Whether issue texts name the file to be changed was not checked: the dataset was not at hand (--dataset)."
         yield _threat(name, "not checked", text)
         return
     issues, total = facts.named
