@@ -32,7 +32,15 @@ def events(
     bank = {"bank": f"{arm}/{stream}", "bank_version": 1, "items": []}
     return [
         {"event": "started", **where, "recall": recall},
-        {"event": "finished", **where, "calls": calls, "actions": calls, "exit_status": status, "patch_sha256": "/".join(where.values()), **end},
+        {
+            "event": "finished",
+            **where,
+            "calls": calls,
+            "actions": calls,
+            "exit_status": status,
+            "patch_sha256": "/".join(where.values()),
+            **end,
+        },
         {
             "event": "graded",
             **where,
