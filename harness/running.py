@@ -139,6 +139,8 @@ def run_command(
     if slice or pattern or instances or repos:
         chosen_issues = select(known, slice=slice or "", pattern=pattern or "", instances=instances, repos=repos)
     experiment = plan_experiment(known, {**_base(preset), **chosen}, chosen_issues, frozen=frozen, bank=bank)
+    if frozen and (different := frozen.differences(experiment)):  # before a key or an engine is asked for that only the changed settings need
+        raise another_experiment(out, different)
     check_money(experiment, settings)
     if dry_run:
         expected = forecast(experiment, workers, like)
@@ -148,7 +150,7 @@ def run_command(
     with locked(out):
         freeze(out, experiment, resume=resume)
         run, state = carry_out(out, experiment, known, settings)
-        result = comparison(experiment, state, out.resolve().name)
+        result = comparison(experiment, state, out.resolve().name, folder=out)
         write_file(out / "results.json", json.dumps(result, indent=2, ensure_ascii=False, sort_keys=True, allow_nan=False) + "\n")
     shown = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) if as_json else f"{render(result)}\n\nAll of it: {out}"
     failed = [f"{attempt['issue']} ({attempt['arm']} {attempt['stream']})" for attempt in result["infra"]]
