@@ -196,6 +196,13 @@ def test_a_flood_of_output_is_cut_and_graded(instance: Instance, grader: Contain
     assert 30_000_000 < len(output) < 33_000_000 and b"bytes of output left out" in output
 
 
+def test_what_tests_and_their_script_print_comes_in_its_order(row: Row, grader: ContainerGrader, tmp_path: Path) -> None:
+    said = "set +x; for number in {1..2000}; do echo by-$number; echo by-$number >&2; done; set -x"
+    assert grader.grade(instance_from_row(row(before=said)), GOOD, timeout=60, logs=tmp_path).outcome == "resolved"
+    lines = [line for line in (tmp_path / "test_output.txt").read_text(encoding="utf-8").splitlines() if line.startswith("by-")]
+    assert lines == [f"by-{number}" for number in range(1, 2001) for _ in range(2)]
+
+
 def test_flags_are_those_of_the_other_grader(instance: Instance, grader: ContainerGrader) -> None:
     new = "diff --git a/conftest.py b/conftest.py\nnew file mode 100644\n--- /dev/null\n+++ b/conftest.py\n@@ -0,0 +1 @@\n+x = 1\n"
     done = grader.grade(instance, patch_of("print('>>>>> End Test Output')\n" + FIXED) + new, timeout=60)
@@ -391,12 +398,15 @@ def test_a_grading_process_that_dies_is_replaced_and_its_container_removed(engin
 
 
 def test_a_run_is_graded_alike_by_the_official_command(row: Row, grader: ContainerGrader, tmp_path: Path) -> None:
-    """The last patch is one that the official harness fails on: what it moves is not UTF-8, and that reads the difference as UTF-8."""
+    """The last patch is one that the official harness fails on: what it moves is not UTF-8, and that reads the difference as UTF-8.
+
+    The scripts print by one pipe, since the official command may mix up two.
+    """
     if shutil.which("docker") is None:
         pytest.skip("the official command needs the docker command")
     move = "diff --git a/names.txt b/people.txt\nsimilarity index 100%\nrename from names.txt\nrename to people.txt\n"
     patches = [GOOD, WRONG, "", UNFIT, SLOW, patch_of("import os\nos._exit(0)\n"), GOOD + move]
-    rows = [row(number) for number in range(1, len(patches) + 1)]
+    rows = [row(number, before="exec 2>&1") for number in range(1, len(patches) + 1)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for made, patch in zip(rows, patches, strict=True):
         add_prediction(tmp_path, made["instance_id"], "ours", patch)
