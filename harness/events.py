@@ -67,7 +67,7 @@ class BankState:
 class RunState:
     """Every attempt and bank that the journal speaks of; what was used, by role (agent, judge, extract), killed attempts included; seconds of work over all
     sessions; the events that could not be read (named and skipped). ``memory`` is what judging and distilling used: (role, id of the bank or "", the attempt
-    that it was about) -> usage."""
+    that it was about) -> usage. ``experiment`` is the digest of the frozen experiment that the first session worked on, "" where none says."""
 
     attempts: Mapping[Key, AttemptState] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -76,6 +76,7 @@ class RunState:
     seconds: float = 0.0
     sessions: int = 0
     memory: Mapping[tuple[str, str, Key], Usage] = field(default_factory=dict)
+    experiment: str = ""
 
     @property
     def spent(self) -> Usage:
@@ -107,6 +108,7 @@ class _Folding:
         self.earlier: dict[Key, list[float | None]] = {}  # of the tries before
         self.by_memory: dict[tuple[str, str, Key], list[float | None]] = {}
         self.sessions: list[float] = [0.0]
+        self.experiment = ""
 
     def take_all(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Add events, and name those that make no sense among the problems."""
@@ -125,6 +127,8 @@ class _Folding:
         if type(seconds) is float and self.sessions[-1] < seconds < 1e9:
             self.sessions[-1] = seconds
         if kind == "session":
+            digest = event.get("experiment")
+            self.experiment = self.experiment or (digest if isinstance(digest, str) else "")
             return ""
         if kind == "frozen":
             if wrong := wrong_field("frozen", event):
@@ -184,7 +188,7 @@ class _Folding:
         banks = {name: BankState(self.learned.get(name, {}), self.frozen.get(name, {})) for name in sorted({*self.learned, *self.frozen})}
         usage = {role: _usage(_sum(parts)) for role, parts in sorted(roles.items())}
         memory = {about_what: _usage(sums) for about_what, sums in self.by_memory.items()}
-        return RunState(attempts, tuple(self.problems), banks, usage, sum(self.sessions), len(self.sessions) - 1, memory)
+        return RunState(attempts, tuple(self.problems), banks, usage, sum(self.sessions), len(self.sessions) - 1, memory, self.experiment)
 
 
 _AMOUNTS = ("calls", "input", "output", "cost")
@@ -289,6 +293,7 @@ class Journal:
         self._lock = threading.Lock()
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._opened = os.fstat(self._file)
             _cut_unfinished(self._file)
             sync_folder(path.parent)
         except OSError as error:
@@ -298,11 +303,12 @@ class Journal:
         """Write one event and force it to disk; gives back what was written.
 
         Raises SweMemoryError where the disk refuses (full, gone): nothing that was acknowledged before is lost, and what was written in part is cut off again.
+        Likewise where the file was removed or replaced meanwhile: nobody would ever read what is written.
         """
         record = {"event": event, "at": self._clock().isoformat(), "t": round(self.seconds, 3), **fields}
         data = (json.dumps(record, ensure_ascii=True, sort_keys=True, allow_nan=False) + "\n").encode()
         with self._lock:
-            size = os.fstat(self._file).st_size
+            size = self._size()
             try:
                 written = os.write(self._file, data)
                 while written < len(data):
@@ -313,6 +319,16 @@ class Journal:
                     os.ftruncate(self._file, size)
                 raise cannot_write(self.path, error) from error
         return record
+
+    def _size(self) -> int:
+        """Of the open file, which must still be the one that lies there."""
+        with contextlib.suppress(OSError):
+            if os.path.samestat(self._opened, self.path.stat()):
+                return os.fstat(self._file).st_size
+        what = f"{self.path} was removed or replaced while the run was at work on it"
+        raise SweMemoryError(
+            what, "Restore the run folder from a copy and go on with --resume, or start a new run. Does an agent change files there?"
+        )
 
     @property
     def seconds(self) -> float:

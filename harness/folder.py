@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.events import write_file
+from harness.events import RunState, write_file
 from harness.plan import Experiment
 from swe_memory.errors import UsageError
 
@@ -41,8 +41,8 @@ def read_experiment(folder: Path) -> Experiment:
     path = folder / "experiment.json"
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        what = f"{folder} is no run folder: it has no experiment.json" if folder.is_dir() else f"there is no folder {folder}"
+    except (FileNotFoundError, NotADirectoryError):
+        what = f"{folder} is no run folder: it has no experiment.json" if folder.exists() else f"there is no folder {folder}"
         raise UsageError(what, "Name a folder that `swe-memory run` has written.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}", "Check the file.") from error
@@ -51,6 +51,23 @@ def read_experiment(folder: Path) -> Experiment:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is damaged: {error}", "Restore it from a copy, or start a new run in another folder.") from error
     return Experiment.from_json(value, str(path))
+
+
+def experiment_digest(folder: Path) -> str:
+    """What ``experiment.json`` says, as a hash that its layout does not change; it stands in the journal from the first session on. "" where it cannot be
+    read."""
+    try:
+        value = json.loads((folder / "experiment.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return ""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def changed_since(folder: Path, state: RunState) -> str:
+    """What is wrong where ``experiment.json`` is not what the run's first session froze; "" where it is, or where the journal does not tell."""
+    if state.experiment in ("", experiment_digest(folder)):
+        return ""
+    return f"{folder / 'experiment.json'} was changed after the run began: its attempts were made with other settings"
 
 
 def freeze(folder: Path, experiment: Experiment, *, resume: bool) -> None:

@@ -6,6 +6,7 @@ yoked to the arm with memory by construction, and a resumed run gives what the f
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
@@ -102,11 +103,12 @@ def _reader(folder: Path, cell: Cell, issue: Issue, verdict: Mapping[str, Any]) 
     return read
 
 
-def work_out_recalls(bank: MemoryBank, plan: BankPlan, folder: Path, experiment: Experiment, issues: Mapping[str, Issue]) -> None:
-    """Write what each of the plan's issues gets in each arm that reads the bank."""
+def work_out_recalls(bank: MemoryBank, plan: BankPlan, folder: Path, experiment: Experiment, issues: Mapping[str, Issue]) -> dict[str, str]:
+    """Write what each of the plan's issues gets in each arm that reads the bank; gives arm -> SHA-256 of its table."""
     from harness import controls
 
     found: dict[str, dict[str, Recall]] = {}
+    digests: dict[str, str] = {}
     for arm in plan.readers:
         if arm.kind == "memory":
             settings = arm.ranking(experiment.recall, before=experiment.before)
@@ -123,7 +125,10 @@ def work_out_recalls(bank: MemoryBank, plan: BankPlan, folder: Path, experiment:
             issue: {"record": recall_record(recall, arm.method if arm.kind == "control" else ""), "prompt": recall.prompt}
             for issue, recall in sorted(found[arm.name].items())
         }
-        write_file(recalls_path(folder, plan, arm), json.dumps(table, indent=1, sort_keys=True) + "\n")
+        text = json.dumps(table, indent=1, sort_keys=True) + "\n"
+        write_file(recalls_path(folder, plan, arm), text)
+        digests[arm.name] = hashlib.sha256(text.encode()).hexdigest()
+    return digests
 
 
 def _of(plan: BankPlan, control: Arm) -> Arm:
@@ -135,13 +140,20 @@ def recalls_path(folder: Path, plan: BankPlan, arm: Arm) -> Path:
     return folder / plan.place / "recalls" / f"{arm.folder}.json"
 
 
-def given(folder: Path, plan: BankPlan, cell: Cell) -> Given:
-    """What an attempt is given from a frozen bank. Raises SweMemoryError where the table is gone or damaged."""
+def given(folder: Path, plan: BankPlan, cell: Cell, frozen: Mapping[str, Any] | None = None) -> Given:
+    """What an attempt is given from a frozen bank. ``frozen`` is the event that froze it, which knows the table's hash.
+
+    Raises SweMemoryError where the table is gone or damaged, or is not the one that was worked out.
+    """
     path = recalls_path(folder, plan, cell.arm)
     try:
-        entry = json.loads(path.read_text(encoding="utf-8"))[cell.issue]
+        data = path.read_bytes()
+        known = ((frozen or {}).get("recalls") or {}).get(cell.arm.name)
+        if known is not None and hashlib.sha256(data).hexdigest() != known:
+            raise SweMemoryError(f"{path} was changed after the bank {plan.id} was frozen", "Restore it from a copy, or start a new run.")
+        entry = json.loads(data)[cell.issue]
         return Given(plan.id, entry["record"], entry["prompt"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"{path} does not say what {cell.issue} is given, although the bank {plan.id} is frozen"
         raise SweMemoryError(what, "Restore it from a copy, or start a new run.") from error
 
@@ -189,8 +201,6 @@ def describe_bank(path: str) -> dict[str, Any]:
 
     Raises UsageError where there is no local bank there, EmbedderMismatch where its vectors are of a model that is not to be had here.
     """
-    import hashlib
-
     from swe_memory.bank import MemoryBank
 
     place = Path(path)

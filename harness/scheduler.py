@@ -18,7 +18,7 @@ from harness.agents import Agent, connect, make_agent
 from harness.attempt import Given, Setting, grade_stage, guarded, run_stage, where
 from harness.events import AttemptState, Journal, RunState, read_state
 from harness.files import remove_tree
-from harness.folder import scratch_folder
+from harness.folder import changed_since, experiment_digest, scratch_folder
 from harness.frozen import CHUNK, bank_path, copy_given, given, learn_lessons, open_bank, recall_record, work_out_recalls
 from harness.growing import Growing
 from harness.interrupts import collected, watcher
@@ -122,6 +122,7 @@ class Run:
         self._lost_in_a_row = 0
         self._bank_tries: dict[str, int] = {}
         self._growing: dict[str, Growing] = {}
+        self._frozen: dict[str, Mapping[str, Any]] = {}
         self._tasks: Tasks
         self._journal: Journal
         self._setting: Setting
@@ -145,6 +146,9 @@ class Run:
         s = self._settings
         path = self.folder / "events.jsonl"
         state = read_state(path)
+        if changed := changed_since(self.folder, state):
+            raise UsageError(changed, "Restore it from a copy, or start a new run in another folder.")
+        self._frozen = {bank: known.frozen for bank, known in state.banks.items() if known.frozen}
         end_left_behind(self._scratch)
         remove_tree(self._scratch)
         self._scratch.mkdir(parents=True, exist_ok=True)
@@ -157,7 +161,9 @@ class Run:
             with contextlib.ExitStack() as stack:
                 equipment = stack.enter_context(equip(self.experiment, self.folder, self._scratch, self._halt, self._note))
                 self._journal = stack.enter_context(Journal(path))
-                self._journal.append("session", workers=s.workers, versions=dict(self.experiment.versions))
+                self._journal.append(
+                    "session", workers=s.workers, versions=dict(self.experiment.versions), experiment=experiment_digest(self.folder)
+                )
                 taught = frozenset(key for plan in self.layout.banks for key in plan.lessons)
                 self._teacher = Teacher(self.experiment, self._journal, taught=taught, spent=self._budget.add, limiter=limiter)
                 self._setting = self._make_setting(equipment)
@@ -269,7 +275,7 @@ class Run:
             settings = cell.arm.ranking(self.experiment.recall, before=self.experiment.before)
             recall = growing.recall(self._issues[cell.issue], cell.wave, settings)
             return Given(cell.bank, recall_record(recall), recall.prompt)
-        return given(self.folder, self.layout.bank(cell.bank), cell)
+        return given(self.folder, self.layout.bank(cell.bank), cell, self._frozen.get(cell.bank))
 
     def _grade(self, cell: Cell) -> float | None:
         live = self._live[cell.key]
@@ -332,11 +338,17 @@ class Run:
                 return self._later(plan, error)
             if not whole:
                 raise Stopped
-            work_out_recalls(bank, plan, self.folder, self.experiment, self._issues)
+            recalls = work_out_recalls(bank, plan, self.folder, self.experiment, self._issues)
             info = bank.info()
         missing = [list(key) for key in plan.lessons if key not in graded]
-        self._journal.append(
-            "frozen", bank=plan.id, version=info.version, experiences=info.experiences, items=info.items["active"], missing=missing
+        self._frozen[plan.id] = self._journal.append(
+            "frozen",
+            bank=plan.id,
+            version=info.version,
+            experiences=info.experiences,
+            items=info.items["active"],
+            missing=missing,
+            recalls=recalls,
         )
         lost = f"; {len(missing)} attempts that it should have learned from failed through the machine" if missing else ""
         self._tell(Outcome(None, text=f"bank {plan.id} is frozen: {info.items['active']} items of {info.experiences} attempts{lost}"))

@@ -14,7 +14,7 @@ from harness.budget import duration
 from harness.compare import infra_failures
 from harness.compare_text import table
 from harness.events import RunState, fold, read_events
-from harness.folder import read_experiment
+from harness.folder import changed_since, read_experiment
 from harness.growing import Growing
 from harness.layout import BankPlan, Cell, Key, Layout, lay_out
 from harness.looking import History, at_work, histories, printable, usage_values, usage_words
@@ -60,6 +60,7 @@ def run_status(folder: Path) -> dict[str, Any]:
         "last_event": _last(events),
         "budget_left": BUDGET,
         "problems": [
+            *filter(None, [changed_since(folder, state)]),
             *state.problems,
             *([f"the journal speaks of {_attempts(strange)} that the experiment does not plan"] if strange else []),
         ],

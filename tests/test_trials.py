@@ -13,7 +13,8 @@ import pytest
 from harness.agents import Assignment
 from harness.environments import Environment
 from harness.events import read_events
-from swe_memory.errors import SweMemoryError
+from harness.status import run_status
+from swe_memory.errors import SweMemoryError, UsageError
 from tests.quick_bench import Bench, Scripted, arms, make_bench, one_grading_process
 
 
@@ -133,3 +134,63 @@ def test_why_no_patch_was_taken_is_among_the_notes(bench: Bench, tmp_path: Path)
     (event,) = events(tmp_path / "run", "finished")
     assert event["exit_status"] == "PatchTooLarge"
     assert "30000000 bytes" in " ".join(event["notes"])
+
+
+# -- what was frozen -------------------------------------------------------------------------------------------------------------------------
+
+SETTINGS: dict[str, Any] = {
+    "agent": "mini",
+    "seed": 7,
+    "arms": ["none", "reasoningbank", "preamble"],
+    "call_limit": 61,
+    "before": True,
+    "dates": ["2020-01-01T00:00:00+00:00"] * 4,
+    "endpoint": "whatever is best",
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_frozen_setting_that_was_edited_between_two_sessions_is_refused_and_told(
+    bench: Bench, whole: Path, tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(whole, out)
+    path = out / "experiment.json"
+    frozen = json.loads(path.read_text())
+    path.write_text(json.dumps(frozen))  # in another layout
+    bench.good(out, "--resume")
+    path.write_text(json.dumps(frozen | {name: SETTINGS[name]}))
+    before = (out / "events.jsonl").read_bytes()
+    assert isinstance(bench.run(out, "--resume").exception, UsageError)
+    assert (out / "events.jsonl").read_bytes() == before
+    assert any("was changed after the run began" in problem for problem in run_status(out)["problems"])
+
+
+def test_what_was_worked_out_for_a_frozen_bank_cannot_be_changed_before_it_is_given(bench: Bench, tmp_path: Path) -> None:
+    out = begun(bench, tmp_path / "run", *CROSSFIT)
+    tables = list(out.rglob("recalls/*.json"))
+    assert tables
+    for path in tables:
+        path.write_text(path.read_text().replace('"prompt": "', '"prompt": "Mind the total. '))
+    assert "was changed after the bank" in refused(bench, out)
+    assert "Mind the total" not in "".join(path.read_text() for path in out.rglob("*.traj.json"))
+
+
+# -- what an agent does to it ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["removed", "replaced"])
+def test_a_run_whose_journal_is_taken_away_while_it_works_ends_and_says_so(bench: Bench, tmp_path: Path, replaced: bool) -> None:
+    out = tmp_path / "run"
+    journal = out / "events.jsonl"
+
+    def take_away(*_: object) -> None:
+        text = journal.read_bytes()
+        journal.unlink()
+        if replaced:
+            journal.write_bytes(text)
+
+    result = bench.run(out, *arms("none"), "--workers", 1, agent=Scripted(before=take_away))
+    assert isinstance(result.exception, SweMemoryError)
+    assert "was removed or replaced while the run was at work" in str(result.exception)
+    assert not (out / "results.json").exists()
