@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -57,7 +57,7 @@ def equip(
     with contextlib.closing(connect()) as client:
         if removed := remove_leftovers(client, run).removed:
             say(f"removed {len(removed)} containers that were left behind")
-        with ContainerGrader(client, run=run, halt=halt) as grader:
+        with ContainerGrader(client, run=run, halt=halt, limits=replace(limits, network="none")) as grader:
             yield Equipment(DockerPlaces(client, run, scratch, experiment.command_seconds, halt, limits, say), grader)
 
 
