@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -100,6 +101,17 @@ def _refuse_foreign(folder: Path) -> None:
     foreign = sorted({path.name for path in folder.iterdir()} - {".lock", ".experiment.json.part"})
     if foreign and not (folder / "experiment.json").exists():
         raise UsageError(f"{folder} holds other things ({', '.join(foreign[:3])})", "Choose an empty or a new folder with --out.")
+
+
+def resume_command(folder: Path, experiment: Experiment, *, dataset: str = "FILE", repositories: str = "FOLDER", bank: str = "") -> str:
+    """What to type to go on with a run. A dataset of a file must be named again, with the clones where attempts work in such; ``bank`` is for a given one
+    that was not copied yet."""
+    parts = ["swe-memory", "run", "--resume", "--out", str(folder)]
+    if experiment.dataset != "minibench" and not experiment.dataset_revision:
+        parts += ["--dataset", dataset]
+        parts += ["--repositories", repositories] if experiment.environment == "local" else []
+    parts += ["--bank", bank] if bank else []
+    return shlex.join(parts)
 
 
 def scratch_folder(folder: Path) -> Path:

@@ -16,7 +16,7 @@ from harness.compare import comparison
 from harness.compare_text import render
 from harness.equipment import look_before
 from harness.events import RunState, read_state, write_file
-from harness.folder import another_experiment, freeze, locked, read_experiment
+from harness.folder import another_experiment, freeze, locked, read_experiment, resume_command
 from harness.forecast import forecast, forecast_text
 from harness.layout import check_protocol, lay_out
 from harness.plan import MOST, PROTOCOLS, Experiment, endpoint, order_specs, ordered, split, wrong_setting
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.dataset import Dataset
 
 MINIBENCH = "minibench"
+_MOST_PROBLEMS = 5
 
 DEFAULTS: Mapping[str, Any] = {
     "agent": "",
@@ -139,7 +140,9 @@ def run_command(
     if slice or pattern or instances or repos:
         chosen_issues = select(known, slice=slice or "", pattern=pattern or "", instances=instances, repos=repos)
     experiment = plan_experiment(known, {**_base(preset), **chosen}, chosen_issues, frozen=frozen, bank=bank)
-    if frozen and (different := frozen.differences(experiment)):  # before a key or an engine is asked for that only the changed settings need
+    if frozen and (
+        different := frozen.differences(experiment)
+    ):  # before a key or an engine is asked for that only the changed settings need
         raise another_experiment(out, different)
     check_money(experiment, settings)
     if dry_run:
@@ -149,15 +152,16 @@ def run_command(
         click.echo(_missing_text(missing, dataset or experiment.dataset), err=True)
     with locked(out):
         freeze(out, experiment, resume=resume)
-        run, state = carry_out(out, experiment, known, settings)
+        again = resume_command(out, experiment, dataset=dataset or "", repositories=str(repositories or ""), bank=bank or "")
+        run, state = carry_out(out, experiment, known, settings, again)
         result = comparison(experiment, state, out.resolve().name, folder=out)
         write_file(out / "results.json", json.dumps(result, indent=2, ensure_ascii=False, sort_keys=True, allow_nan=False) + "\n")
     shown = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) if as_json else f"{render(result)}\n\nAll of it: {out}"
     failed = [f"{attempt['issue']} ({attempt['arm']} {attempt['stream']})" for attempt in result["infra"]]
     if failed:
-        click.echo(f"{len(failed)} attempts failed through the machine: {', '.join(failed)}. Try them again with --resume.", err=True)
+        click.echo(f"{len(failed)} attempts failed through the machine: {', '.join(failed)}. Try them again with: {again}", err=True)
     if run.stopped_by:
-        click.echo(f"Stopped: {run.stopped_by}. Go on with: swe-memory run --resume --out {out}", err=True)
+        click.echo(f"Stopped: {run.stopped_by}. Go on with: {again}", err=True)
     return (1 if failed or run.stopped_by or not result["complete"] else 0), shown
 
 
@@ -358,15 +362,20 @@ def here(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def carry_out(out: Path, experiment: Experiment, dataset: Dataset, settings: Settings) -> tuple[Run, RunState]:
-    """Do the work of a locked, frozen run folder, with progress on standard error."""
-    with Teller(lay_out(experiment), read_state(out / "events.jsonl")) as teller:
+def carry_out(out: Path, experiment: Experiment, dataset: Dataset, settings: Settings, again: str) -> tuple[Run, RunState]:
+    """Do the work of a locked, frozen run folder, with progress on standard error. ``again`` is the command that goes on with it."""
+    before = read_state(out / "events.jsonl")
+    with Teller(lay_out(experiment), before) as teller:
+        for problem in before.problems[:_MOST_PROBLEMS]:
+            teller.line(f"warning: {problem}")
+        if len(before.problems) > _MOST_PROBLEMS:
+            teller.line(f"warning: ... and {len(before.problems) - _MOST_PROBLEMS} more problems (swe-memory run status --json lists all)")
         run = Run(out, experiment, dataset, settings, teller.say)
         try:
             return run, run.execute(teller.interrupted)
         except KeyboardInterrupt:
-            teller.line(f"stopped. Go on with: swe-memory run --resume --out {out}")
+            teller.line(f"stopped. Go on with: {again}")
             raise
         except SweMemoryError:
-            teller.line(f"stopped by an error. When it is mended, go on with: swe-memory run --resume --out {out}")
+            teller.line(f"stopped by an error. When it is mended, go on with: {again}")
             raise

@@ -14,7 +14,7 @@ from harness.budget import duration
 from harness.compare import infra_failures
 from harness.compare_text import table
 from harness.events import RunState, fold, read_events
-from harness.folder import changed_since, read_experiment
+from harness.folder import changed_since, read_experiment, resume_command
 from harness.growing import Growing
 from harness.layout import BankPlan, Cell, Key, Layout, lay_out
 from harness.looking import History, at_work, histories, printable, usage_values, usage_words
@@ -22,7 +22,6 @@ from harness.plan import Experiment
 from harness.scheduler import complete
 from swe_memory.records import Usage
 
-MINIBENCH = "minibench"
 BUDGET = "not known: limits of the run (--max-cost, --max-hours, ...) are given with each start and not kept in the folder"
 _MOST_PROBLEMS = 20
 
@@ -152,11 +151,8 @@ def _next(word: str, folder: Path, experiment: Experiment, layout: Layout, state
     compare = f"swe-memory compare {place}"
     if word == "done":
         return [compare, f"swe-memory run explain {place} ARM/STREAM/ISSUE"]
-    resume = f"swe-memory run --resume --out {place}"
-    if experiment.dataset != MINIBENCH:
-        resume += " --dataset FILE --repositories FOLDER"
-    if any(plan.kind == "given" and not (plan.id in state.banks and state.banks[plan.id].frozen) for plan in layout.banks):
-        resume += " --bank PATH"
+    uncopied = any(plan.kind == "given" and not (plan.id in state.banks and state.banks[plan.id].frozen) for plan in layout.banks)
+    resume = resume_command(folder, experiment, bank="PATH" if uncopied else "")
     return [compare] if word == "going" else [resume, compare] if state.attempts else [resume]
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from harness.agents import Assignment
+from harness.cli import run as run_cli
 from harness.environments import Environment
 from harness.events import read_events
 from harness.status import run_status
@@ -194,3 +197,28 @@ def test_a_run_whose_journal_is_taken_away_while_it_works_ends_and_says_so(bench
     assert isinstance(result.exception, SweMemoryError)
     assert "was removed or replaced while the run was at work" in str(result.exception)
     assert not (out / "results.json").exists()
+
+
+def test_the_command_that_a_stopped_run_names_goes_on_with_it(bench: Bench, tmp_path: Path) -> None:
+    out = tmp_path / 'a run\'s "$folder"'
+    result = bench.run(out, *CROSSFIT, "--workers", 1)
+    assert result.exit_code == 1
+    named = result.output.partition("Go on with: ")[2].splitlines()[0]
+    program, command, *flags = shlex.split(named)
+    assert (program, command) == ("swe-memory", "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.scheduler.make_agent", lambda *_, **__: Scripted())
+        again = CliRunner().invoke(run_cli, flags)
+    assert again.exit_code == 0, (again.output, again.exception)
+    assert len(events(out, "graded")) == 8
+
+
+def test_a_journal_with_lines_that_cannot_be_read_is_told_of_when_the_run_goes_on(bench: Bench, whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(whole, out)
+    lines = (out / "events.jsonl").read_text().splitlines()
+    place = next(number for number, line in enumerate(lines) if '"usage"' in line)
+    lines[place] = "no event"
+    (out / "events.jsonl").write_text("\n".join(lines) + "\n")
+    result = bench.run(out, "--resume")
+    assert f"warning: events.jsonl line {place + 1} is not an event and was skipped" in result.output
