@@ -3,11 +3,12 @@
 The points are places between two steps that last: before, in the middle of and after an event in the journal, between writing a file and its taking its
 place, around what a bank writes. The real functions are wrapped and do their work; at the chosen point the process sends itself SIGKILL.
 
-``python -m tests.killing`` reads jobs as JSON lines and answers each with one; :class:`Killing` is the other side.
+``python -m tests.killing`` reads jobs as JSON lines and answers each with one; :func:`killing` is the other side.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
@@ -20,8 +21,8 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,9 +39,9 @@ class Ended:
 
 
 class Killing:
-    """The process that forks. A context manager."""
+    """The process that forks. Made once for all tests of a process, by :func:`killing`; it ends when its input does."""
 
-    def __enter__(self) -> Killing:
+    def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.killing"],
             stdin=subprocess.PIPE,
@@ -49,10 +50,7 @@ class Killing:
             text=True,
             cwd=ROOT,
         )
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._process.communicate()
+        atexit.register(self._process.communicate)
 
     def run(
         self,
@@ -78,6 +76,12 @@ class Killing:
         self._process.stdin.write(json.dumps(job, default=str) + "\n")
         self._process.stdin.flush()
         return [Ended(**answer) for answer in json.loads(self._process.stdout.readline())]
+
+
+@cache
+def killing() -> Killing:
+    """The process of these tests."""
+    return Killing()
 
 
 # -- in the process that forks ---------------------------------------------------------------------------------------------------------------
@@ -265,10 +269,12 @@ def work(job: dict[str, Any], answer: int) -> None:
 
 def load() -> None:
     """All that a run imports and prepares once, short of opening a bank: nothing of lancedb may be at work when the process forks."""
+    import gc
     import importlib
     import pkgutil
     import warnings
 
+    import anthropic.resources.messages
     import detect_secrets
     import lancedb
     import scipy.stats
@@ -281,7 +287,7 @@ def load() -> None:
     from swe_memory.embed import default_embedder
     from swe_memory.safety import hostile, redact
 
-    assert detect_secrets and lancedb and scipy and statsmodels and swebench
+    assert anthropic and detect_secrets and lancedb and scipy and statsmodels and swebench
     for package in (harness, swe_memory):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not any(part in module.name for part in ("plugins", "minibench", "__main__", "agents.", "docker")):
@@ -292,6 +298,8 @@ def load() -> None:
     if (embedder := default_embedder()) is not None:
         embedder.documents(["a text"])
     warnings.simplefilter("ignore")  # lancedb warns of forks
+    gc.collect()
+    gc.freeze()  # so that a fork's collector, which statsmodels calls, leaves the shared pages alone
 
 
 def _agent(about: dict[str, Any]) -> dict[str, Any]:

@@ -207,9 +207,19 @@ def facts(out: Path) -> dict[str, Any]:
     return found
 
 
+def differences(one: Any, other: Any, where: str = "") -> list[str]:
+    """Where two facts differ, a line for each place."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        names = sorted({*one, *other}, key=str)
+        return [line for name in names for line in differences(one.get(name), other.get(name), f"{where}/{name}")]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return [line for place, pair in enumerate(zip(one, other, strict=True)) for line in differences(*pair, f"{where}/{place}")]
+    return [] if one == other else [f"{where}: {str(one)[:300]} | {str(other)[:300]}"]
+
+
 # What depends on times and folders' names, or on what killed attempts used.
 _LOOSE = {"run", "sources", "seconds", "usage", "sentences", "threats", "cost", "tokens", "input_tokens", "output_tokens"}
-_LOOSE |= {"per_resolved", "measures", "steps"}
+_LOOSE |= {"per_resolved", "measures", "steps", "memory_usage"}
 
 
 def _timeless(value: Any) -> Any:
