@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -103,9 +104,9 @@ class Place:
         assert process.returncode == -signal.SIGKILL, said
         return said
 
-    def containers(self, out: str) -> list[str]:
-        """The issues whose containers an engine still has."""
-        return [container.issue for container in find_containers(self.client, out)]
+    def containers(self, out: str, *, grading: bool = False) -> list[str]:
+        """The issues whose containers the engine still has. A kill leaves those of gradings to the process that grades: it removes them when it notices."""
+        return [one.issue for one in find_containers(self.client, out) if grading or not one.attempt.startswith("grade-")]
 
     def kill_container(self, out: str, issue: str) -> None:
         found = self.client.api.containers(filters={"label": [f"{LABEL}run={out}", f"{LABEL}issue={issue}"]})
@@ -203,8 +204,9 @@ def test_what_a_kill_left_is_removed_by_clean_and_by_resume(disturbed: Disturbed
     first, second = disturbed.left
     assert NAMED["total"] in first and NAMED["mirror"] in second
     assert disturbed.cleaned.exit_code == 0
-    assert f"{len(first)} containers removed, 0 left" in disturbed.cleaned.output
-    assert f"removed {len(second)} containers that were left behind" in disturbed.failing.output
+    assert all(f"disturbed none {issue}" in disturbed.cleaned.output for issue in first)
+    removed = re.search(r"removed ([0-9]+) containers that were left behind", disturbed.failing.output)
+    assert removed is not None and int(removed[1]) >= len(second)
 
 
 def test_a_container_that_somebody_kills_costs_its_attempt_and_resume_makes_it_again(disturbed: Disturbed) -> None:
@@ -212,7 +214,7 @@ def test_a_container_that_somebody_kills_costs_its_attempt_and_resume_makes_it_a
     failed = events(disturbed.folder, "failed")
     assert [(event["issue"], event["stage"]) for event in failed] == [(NAMED["middle"], "run")]
     assert "was ended from outside" in failed[0]["reason"]
-    assert f"1 attempts failed through the machine: {NAMED['shout']}" in disturbed.failing.output
+    assert f"1 attempts failed through the machine: {NAMED['middle']}" in disturbed.failing.output
 
 
 def test_a_killed_run_comes_to_what_an_undisturbed_one_does(whole: Path, disturbed: Disturbed) -> None:
@@ -235,7 +237,7 @@ def timeless(out: Path) -> dict[str, Any]:
 
 def test_nothing_is_left_when_runs_are_over(place: Place, whole: Path, disturbed: Disturbed) -> None:
     for out in (whole, disturbed.folder):
-        assert place.containers(out.name) == []
+        assert place.containers(out.name, grading=True) == []
         assert [path.name for path in out.rglob("*") if path.name.endswith(".part")] == []
     assert [path.name for path in place.temporary.iterdir() if path.name != ".ses"] == []  # onnxruntime's own
     assert [pid for pid in Path("/proc").glob("[0-9]*") if os.fsencode(place.temporary) in _environment(pid)] == []
