@@ -21,7 +21,7 @@ demo: $(STAMP)
 	@$(BIN)/swe-memory demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
