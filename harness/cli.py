@@ -394,7 +394,8 @@ def report(folder: Path, out: Path | None, markdown: bool, csv: bool) -> None:
     """Write the report of a run: one HTML file that needs nothing else, no network either, with Markdown and CSV beside it.
 
     It has the answer with its interval and what speaks against believing it, tables that can be sorted and filtered, figures, what memory gave to each
-    attempt with links to the trajectories, the methods, and a table in LaTeX. Works on a run that is still going. A file that is no report is never written over.
+    attempt with links to the trajectories, the methods, and a table in LaTeX. Works on a run that is still going. A file that is
+    no report is never written over.
     """
     from harness.report.command import report_command
 

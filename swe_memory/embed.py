@@ -259,6 +259,7 @@ def _spread(encode: Callable[[str], Vector], texts: Sequence[str], workers: int)
 def _load(weights: Path, vocabulary: Path) -> Callable[[str], Vector]:
     try:
         import numpy as np
+
         # It would write a session file for its maker's telemetry; nothing that is embedded is anybody else's business.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import onnxruntime

@@ -11,7 +11,7 @@ from swe_memory.records import Issue, Usage
 
 
 def assignment(
-    issue: Issue, workdir: Path, memory: str = "", limits: Limits | None = None, *, record: Callable[[Usage], None] = lambda usage: None
+    issue: Issue, workdir: Path, memory: str = "", limits: Limits | None = None, *, record: Callable[[Usage], None] = lambda _: None
 ) -> Assignment:
     """``workdir`` is the agent's copy; its files go into a folder beside it."""
     limits = limits or Limits()

@@ -93,8 +93,8 @@ class LocalEnvironment:
 
     ``timeout`` is the limit in seconds of a command that brings none; ``output_limit`` the bytes of output that are kept (the first and the last half,
     with a marker between them); ``variables`` are added to the environment; ``parent`` is the folder for HOME and TMPDIR (None for
-    the system's temporary folder), named where somebody has to clean up after a kill (:func:`end_left_behind`). ``python`` and ``python3`` are the running interpreter. Background
-    children live until :meth:`close`; those of a command that timed out or was stopped end with it.
+    the system's temporary folder), named where somebody has to clean up after a kill (:func:`end_left_behind`). ``python`` and ``python3``
+    are the running interpreter. Background children live until :meth:`close`; those of a command that timed out or was stopped end with it.
 
     With ``inherit`` commands get the user's variables instead (see :func:`users_variables`), HOME, TMPDIR, PATH and ``python`` among them, and nothing
     keeps Python from importing this package. Once ``halt`` is set, the command under way is ended as if its time were over, and none is started any more.
