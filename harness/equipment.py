@@ -19,6 +19,10 @@ from harness.plan import Experiment
 class Grades(Protocol):
     """Grades patches; :class:`harness.grading.Grader` and :class:`harness.grading_container.ContainerGrader` do."""
 
+    def start(self) -> object:
+        """Load now what the first grade needs. Not needed."""
+        ...
+
     def grade(self, instance: Instance, patch: str | None, *, timeout: float = 300.0, logs: Path | None = None) -> GradeReport:
         """See :meth:`harness.grading.Grader.grade`."""
         ...

@@ -27,6 +27,7 @@ from harness.plan import Experiment
 from harness.tasks import Stopped, Task, Tasks
 from harness.teacher import Teacher
 from harness.trajectory_file import mend_predictions
+from harness.warming import load_memory, warming
 from swe_memory.errors import InfraError, ModelError, UsageError
 from swe_memory.records import Usage
 
@@ -176,6 +177,9 @@ class Run:
                     with contextlib.suppress(OSError, ValueError):
                         on_interrupt()
 
+                if tasks:
+                    loads = [equipment.grader.start, *([load_memory] if self.layout.banks else [])]
+                    stack.enter_context(warming(loads))
                 with collected() as asked:
                     self._tasks.run(watcher(asked, stop, self._halt))
         finally:

@@ -29,18 +29,23 @@ from tests.small_bench import git
 PARTS = ("ledger", "basket", "parcel", "ticket", "voucher", "coupon", "invoice", "receipt")
 
 
+def part_of(number: int) -> str:
+    """The word that issue ``number`` is about, and the name of its file."""
+    return PARTS[number % len(PARTS)] + ("" if number < len(PARTS) else "abcdefghij"[number // len(PARTS) - 1])
+
+
 def issue_id(number: int) -> str:
     """Of issue ``number``, from 0: two repositories in turn."""
     return f"acme__{'left' if number % 2 == 0 else 'right'}-{number + 1}"
 
 
 def write_quick_bench(folder: Path, issues: int = 4) -> tuple[Path, Path]:
-    """(dataset file, folder of repositories) with so many issues, of two repositories in turn, at most 8."""
+    """(dataset file, folder of repositories) with so many issues, of two repositories in turn, at most 80."""
     bases = {}
     for name in ("left", "right"):
         repository = folder / "repositories" / f"acme__{name}"
         (repository / "shop").mkdir(parents=True)
-        for part in PARTS:
+        for part in map(part_of, range(max(issues, len(PARTS)))):
             (repository / "shop" / f"{part}.py").write_text(f"def total_{part}(goods):\n    return 'wrong'\n", encoding="utf-8")
         git(repository, "init", "-q", "-b", "main")
         git(repository, "add", "-A")
@@ -53,7 +58,7 @@ def write_quick_bench(folder: Path, issues: int = 4) -> tuple[Path, Path]:
 
 
 def _row(number: int, bases: Mapping[str, str]) -> dict[str, Any]:
-    name, part = ("left", "right")[number % 2], PARTS[number]
+    name, part = ("left", "right")[number % 2], part_of(number)
     hidden = f"tests/test_{part}.py::test_total"
     said = f"grep -q right shop/{part}.py && echo 'PASSED {hidden}' || echo 'FAILED {hidden} - wrong'"
     script = f"#!/bin/bash\nset -uxo pipefail\n: '>>>>> Start Test Output'\n{said}\n: '>>>>> End Test Output'\n"
@@ -65,7 +70,7 @@ def _row(number: int, bases: Mapping[str, str]) -> dict[str, Any]:
         "test_patch": "diff --git a/tests/x.py b/tests/x.py\n",
         "problem_statement": f"The total of a {part} is wrong\n\nAsked for the total of goods in a {part}, total_{part} answers with another word.\n",
         "hints_text": "",
-        "created_at": f"2024-01-{number + 1:02}T00:00:00Z",
+        "created_at": f"2024-{1 + number // 28:02}-{1 + number % 28:02}T00:00:00Z",
         "version": "1.0",
         "FAIL_TO_PASS": json.dumps([hidden]),
         "PASS_TO_PASS": "[]",
@@ -104,7 +109,7 @@ class Scripted:
 
     def run(self, work: Assignment, environment: Environment) -> Trajectory:
         number = int(work.issue.id.rpartition("-")[2]) - 1
-        part = PARTS[number]
+        part = part_of(number)
         self._before(work, environment)
         steps = []
         for thought, command, output, code in _script(part, gives_up=self._gives_up(number)):
@@ -171,6 +176,7 @@ def one_grading_process() -> Iterator[None]:
     real = Grader._ask
     with Grader() as shared, pytest.MonkeyPatch.context() as patch:
         patch.setattr(Grader, "_ask", lambda _, request: real(shared, request))
+        patch.setattr(Grader, "start", lambda _: shared)
         yield
 
 
