@@ -35,6 +35,8 @@ _ADDRESS: dict[Provider, str] = {
 _TOO_LONG = re.compile(
     r"(prompt|input) is too long|exceeds? (the )?(context|model'?s? context)|context (window|length|limit)", re.IGNORECASE
 )
+# How it says, with the status of a wrong request, that there is no money: the account's credit or its limit is used up.
+_NO_MONEY = re.compile(r"credit balance|usage limits?\b|\bbilling\b", re.IGNORECASE)
 _SECRETS = ("api_key", "auth_token", "aws_secret_key", "aws_session_token", "access_token")
 
 
@@ -141,7 +143,7 @@ def explain(problem: Exception, client: Client, provider: Provider, model: str) 
         return ContextFull(f"the API refused the request: {at}: {said}", "this attempt cannot be asked about as it is", status=status)
     if status == 401:
         what, hint, stop = "the key was not accepted", credentials, True
-    elif status in (402, 403):
+    elif status in (402, 403) or (status == 400 and _NO_MONEY.search(said)):
         what, hint, stop = "the key may not do this", "check the workspace's permissions and billing", True
     elif status == 404:
         what, stop = f"model {model!r} was not found", True

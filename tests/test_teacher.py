@@ -16,7 +16,7 @@ from swe_memory.errors import ModelError
 from swe_memory.records import Usage
 from tests.fake_anthropic import Error, FakeAnthropic, Reply, Request, isolate
 from tests.killing import killing
-from tests.quick_bench import PARTS, Bench, arms, differences, facts, issue_id, make_bench, one_grading_process
+from tests.quick_bench import Bench, arms, differences, facts, issue_id, make_bench, one_grading_process, part_of
 
 MODEL = "claude-haiku-5-5"
 ASKING = ["--verdict", "llm", "--extractor", "llm", "--model", MODEL]
@@ -57,7 +57,7 @@ class Model:
 
 
 def _part(name: str) -> str:
-    return PARTS[int(name.rpartition("-")[2]) - 1]
+    return part_of(int(name.rpartition("-")[2]) - 1)
 
 
 @pytest.fixture(scope="module")
@@ -241,6 +241,37 @@ def test_an_overloaded_extractor_is_tried_again_then_ends_the_run_and_nothing_is
     assert {key: count for key, count in model.asked.items() if key != ("extract", issue_id(2))} == {
         (role, issue_id(number)): 1 for number in range(4) for role in ("judge", "extract") if (role, number) != ("extract", 2)
     }
+
+
+def test_one_question_that_the_api_refuses_costs_that_lesson_and_nothing_else(
+    bench: Bench, tmp_path: Path, api: FakeAnthropic, model: Model
+) -> None:
+    model.faults["judge", issue_id(0)] = [Error(400, "this content is not allowed")]
+    model.faults["extract", issue_id(1)] = [Error(400, "this content is not allowed")]
+    out = tmp_path / "out"
+    state = bench.good(out, *CROSSFIT)
+    refused = state.attempts["none", "1-1", issue_id(0)].graded
+    assert refused["resolved"] and refused["verdict"]["outcome"] == "unknown" and "not allowed" in refused["verdict"]["reason"]
+    learned = {event["issue"]: event for event in read_events(out / "events.jsonl")[0] if event["event"] == "learned"}
+    assert (learned[issue_id(1)]["items"], learned[issue_id(1)]["rejected"]) == ([], 1)
+    assert set(learned) == {issue_id(1), issue_id(2), issue_id(3)} and not any(attempt.failures for attempt in state.attempts.values())
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [("this content is not allowed", 3), ("Your credit balance is too low to access the Anthropic API.", 1)],
+    ids=["every question", "no money"],
+)
+def test_an_api_that_refuses_everything_ends_the_run_which_can_go_on(
+    bench: Bench, tmp_path: Path, api: FakeAnthropic, model: Model, said: str, asked: int
+) -> None:
+    for number in range(4):
+        model.faults["judge", issue_id(number)] = [Error(400, said)]
+    out = tmp_path / "out"
+    result = bench.run(out, *CROSSFIT, "--workers", 1)
+    assert isinstance(result.exception, ModelError) and said in result.exception.what
+    assert model.calls("judge") in (asked, asked + 1), "one more for the attempt that was under way"
+    bench.good(out, *CROSSFIT, "--resume")
 
 
 def test_outages_that_pass_do_not_add_up_over_a_stream(
