@@ -14,12 +14,17 @@ LONGEST_END = 5.0
 
 @contextlib.contextmanager
 def collected() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM in a list instead of being torn out of whatever is under way. Elsewhere than in the main thread: an empty list."""
+    """Collect SIGINT and SIGTERM in a list instead of being torn out of whatever is under way. Elsewhere than in the main thread: an empty list.
+
+    SIGHUP, unless it is ignored (nohup), counts twice: the terminal is closed, so that nobody can ask again, and what is under way must not outlive the run.
+    """
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
     before = {number: signal.signal(number, lambda signum, _: asked.append(signum)) for number in (signal.SIGINT, signal.SIGTERM)}
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda signum, _: asked.extend((signum, signum)))
     try:
         yield asked
     finally:

@@ -136,8 +136,8 @@ class Run:
         """Do all that the journal does not show as done; gives the state at the end.
 
         A first Ctrl-C (or SIGTERM) lets the attempts under way finish (``on_interrupt`` may tell the user so), a second one stops them at once (see
-        :mod:`harness.interrupts`); then KeyboardInterrupt is raised. Infra failures are in the state; a limit of the run that was reached is in
-        ``stopped_by``; any other error ends the run and is raised. Whatever happens, ``--resume`` goes on from there.
+        :mod:`harness.interrupts`); then KeyboardInterrupt is raised if anything is left to do. Infra failures are in the state; a limit of the run that was
+        reached is in ``stopped_by``; any other error ends the run and is raised. Whatever happens, ``--resume`` goes on from there.
         """
         from harness.budget import RunBudget
         from harness.environments.local import end_left_behind
@@ -181,10 +181,10 @@ class Run:
                     loads = [equipment.grader.start, *([load_memory] if self.layout.banks else [])]
                     stack.enter_context(warming(loads))
                 with collected() as asked:
-                    self._tasks.run(watcher(asked, stop, self._halt))
+                    done = self._tasks.run(watcher(asked, stop, self._halt))
         finally:
             remove_tree(self._scratch)
-        if asked:
+        if asked and not done:
             raise KeyboardInterrupt
         return read_state(path)
 

@@ -342,7 +342,8 @@ def test_a_clock_that_is_set_back_changes_no_result(
 RUNNER = "import sys; from swe_memory.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
-def test_ctrl_c_twice_ends_a_program_that_sleeps_and_all_that_it_started(bench: Bench, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["ctrl-c twice", "a closed terminal"])
+def test_a_run_that_is_stopped_now_ends_a_program_that_sleeps_and_all_that_it_started(bench: Bench, tmp_path: Path, how: str) -> None:
     out, started = tmp_path / "out", tmp_path / "started"
     agent = f"command: setsid bash -c 'echo $$ > {started}; exec sleep 300' & wait"
     flags = [
@@ -360,21 +361,32 @@ def test_ctrl_c_twice_ends_a_program_that_sleeps_and_all_that_it_started(bench: 
     ]
     process = subprocess.Popen([sys.executable, "-c", RUNNER, "run", *map(str, flags)], stderr=subprocess.PIPE, text=True, cwd=ROOT)
     waited(lambda: started.exists() and started.read_text().endswith("\n"), process)
-    process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    said = ""
-    while "Ctrl-C again stops at once" not in said:
-        said += process.stderr.readline()
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
+    if how == "ctrl-c twice":
+        process.send_signal(signal.SIGINT)
+        said = ""
+        while "Ctrl-C again stops at once" not in said:
+            said += process.stderr.readline()
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT if how == "ctrl-c twice" else signal.SIGHUP)
     began = time.monotonic()
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume" in rest and "Traceback" not in rest
     # A second or so; a busy machine gets more. The command itself would have gone on for minutes.
-    assert time.monotonic() - began < 10
-    assert not Path(f"/proc/{int(started.read_text())}").exists() or "Z" in Path(f"/proc/{int(started.read_text())}/stat").read_text()
+    assert time.monotonic() - began < 15
+    left = Path(f"/proc/{int(started.read_text())}/stat")
+    assert not left.exists() or left.read_text().rpartition(")")[2].split()[0] == "Z"
     state = read_state(out / "events.jsonl")
     assert [attempt.finished for attempt in state.attempts.values()] == [{}] and not any(a.failures for a in state.attempts.values())
+
+
+def test_ctrl_c_during_the_last_attempt_leaves_a_finished_run(bench: Bench, tmp_path: Path) -> None:
+    def interrupt(work: Assignment, environment: Environment) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    out = tmp_path / "out"
+    state = bench.good(out, *arms("none"), "--instance", FOUR[0], agent=Scripted(before=interrupt))
+    assert all(attempt.graded for attempt in state.attempts.values()) and json.loads((out / "results.json").read_text())["complete"]
 
 
 def waited(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
