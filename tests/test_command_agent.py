@@ -316,6 +316,12 @@ def test_a_patch_file_that_cannot_be_read_is_said_and_the_working_copy_counts(tm
     assert attempt.seconds < 20
 
 
+@pytest.mark.parametrize("stats", [{"instance_cost": 10**400, "tokens_sent": 1}, {"tokens_sent": math.nan}])
+def test_odd_numbers_in_a_trajectory_lose_no_step_and_spoil_no_count(tmp_path: Path, stats: dict[str, object]) -> None:
+    attempt = Attempt(tmp_path, leaving(tmp_path, {**SWE_AGENT, "info": {"model_stats": stats}}))
+    assert (attempt.status, len(attempt.trajectory.steps), attempt.trajectory.cost) == ("Submitted", 1, None)
+
+
 # --- how it ends ---
 
 
@@ -689,8 +695,6 @@ HOSTILE_TRAJECTORIES: dict[str, str | dict[str, object]] = {
     "no trajectory": "echo '[1]' > {trajectory_file}",
     "not UTF-8": "printf '\\xe9' > {trajectory_file}",
     "nested without end": "head -c 3000000 /dev/zero | tr '\\0' '[' > {trajectory_file}",
-    "a cost without end": {**SWE_AGENT, "info": {"model_stats": {"instance_cost": 10**400, "tokens_sent": 1}}},
-    "tokens that are no number": {**SWE_AGENT, "info": {"model_stats": {"tokens_sent": math.nan}}},
 }
 
 

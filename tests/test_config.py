@@ -97,11 +97,11 @@ def test_an_experiment_can_be_kept_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "swe-memory.toml"
     path.write_text(text)
     settings = default_map(load_config(path), cli, click.Context(cli), path)
-    dataset = write_bench(tmp_path)[0]
+    dataset, repositories = write_bench(tmp_path)
 
     def plan(*more: str, settings: dict[str, object] = settings) -> click.testing.Result:
-        arguments = ["run", "--dataset", str(dataset), "--out", str(tmp_path / "out"), "--dry-run", "--json", *more]
-        return CliRunner().invoke(cli, arguments, default_map=settings)
+        arguments = ["run", "--dataset", str(dataset), "--repositories", str(repositories), "--out", str(tmp_path / "out")]
+        return CliRunner().invoke(cli, [*arguments, "--dry-run", "--json", *more], default_map=settings)
 
     found = json.loads(plan().stdout)
     assert (found["protocol"], found["arms"]) == ("online", {"reasoningbank:k=2": 3, "none": 3}) and found["longest_chain"] == 2

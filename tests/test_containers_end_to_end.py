@@ -110,8 +110,7 @@ class Place:
 
     def kill_container(self, out: str, issue: str) -> None:
         found = self.client.api.containers(filters={"label": [f"{LABEL}run={out}", f"{LABEL}issue={issue}"]})
-        assert len(found) == 1
-        self.client.api.kill(found[0]["Id"])
+        self.client.api.kill(found[0]["Id"])  # of one arm: two may be at work on the issue
 
 
 def events(out: Path, kind: str) -> list[dict[str, Any]]:
@@ -192,7 +191,7 @@ def disturbed(place: Place) -> Disturbed:
     first = place.containers(out)
     cleaned = CliRunner().invoke(cli, ["clean", str(place.folder / out)])
     assert place.containers(out) == []
-    place.killed(out, "mirror", 2, *THREE, "--resume", notes=True)
+    place.killed(out, "middle", 2, *THREE, "--resume", notes=True)
     second = place.containers(out)
     place.model.at("middle", 2, lambda: place.kill_container(out, NAMED["middle"]), notes=True)
     failing = place.run(out, *THREE, "--resume")
@@ -202,7 +201,7 @@ def disturbed(place: Place) -> Disturbed:
 
 def test_what_a_kill_left_is_removed_by_clean_and_by_resume(disturbed: Disturbed) -> None:
     first, second = disturbed.left
-    assert NAMED["total"] in first and NAMED["mirror"] in second
+    assert NAMED["total"] in first and NAMED["middle"] in second
     assert disturbed.cleaned.exit_code == 0
     assert all(f"disturbed none {issue}" in disturbed.cleaned.output for issue in first)
     removed = re.search(r"removed ([0-9]+) containers that were left behind", disturbed.failing.output)

@@ -25,6 +25,7 @@ from harness.agents.repair_source import Edit, Source
 from harness.agents.repair_templates import candidates
 from harness.agents.repair_try import try_command
 from harness.metering import LimitReached
+from harness.parsing import parse
 from swe_memory.records import Action, Issue, Step, Trajectory, Usage
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class RepairAgent:
             return self._give_up(session, "The reproduction runs no function of this repository, so I do not know where to look.")
         sources = self._read(session, places)
         ranked = self._edits(places, sources, issue_hints, hints, first.output)
-        imports = standard_imports([ast.parse(program), *(source.tree for source in sources.values())])
+        imports = standard_imports([parse(program), *(source.tree for source in sources.values())])
         undo = ""
         for number, ways in enumerate(ranked, 1):
             first_way = ways[0]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from harness.agents.repair_source import Types
+from harness.parsing import parse
 
 SCRIPT = "reproduce_issue.py"
 
@@ -153,14 +154,14 @@ def reproduction(text: str) -> str:
 
 
 def _asserts(program: str) -> bool:
-    return any(isinstance(node, ast.Assert | ast.Raise) for node in ast.walk(ast.parse(program)))
+    return any(isinstance(node, ast.Assert | ast.Raise) for node in ast.walk(parse(program)))
 
 
 def _program(block: str, text: str) -> str:
     if ">>>" in block:
         return _session(block, text)
     try:
-        tree = ast.parse(block)
+        tree = parse(block)
     except (SyntaxError, ValueError):
         return ""
     if not any(isinstance(node, ast.Call | ast.Assert) for node in ast.walk(tree)):
@@ -194,7 +195,7 @@ def _session(block: str, text: str) -> str:
         source = example.source.rstrip("\n")
         last = position == len(examples) - 1
         try:
-            expression = isinstance(ast.parse(source).body[-1], ast.Expr)
+            expression = isinstance(parse(source).body[-1], ast.Expr)
         except (SyntaxError, IndexError):
             return ""
         if last and expression and value:

@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from harness.parsing import parse
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -62,7 +64,7 @@ class Source:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
-        self.tree = ast.parse(text)
+        self.tree = parse(text)
         self.lines = text.split("\n")
         self._data = text.encode()
         self._starts = [0]
@@ -128,7 +130,7 @@ def make_edit(
     """The edit that carries out ``changes``, or None where the result is not Python or means the same."""
     text = source.replaced(*changes)
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError):
         return None
     if ast.dump(tree) == ast.dump(source.tree):

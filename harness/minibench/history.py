@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.gitcmd import git
 from harness.minibench.source import IssueSource, RepositorySource
+from harness.parsing import parse
 from swe_memory.errors import SweMemoryError
 
 _IGNORED = "__pycache__/\n*.py[cod]\n.pytest_cache/\n"
@@ -181,7 +182,7 @@ def _row(source: RepositorySource, fix: _Fix, commits: list[_Commit], hashes: li
 
 def _test_names(text: str, path: str) -> list[str]:
     """Test functions in the order of the file. The bench's tests are plain functions, so that their ids can be read off."""
-    body = ast.parse(text, path).body
+    body = parse(text, path).body
     return [node.name for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
 
 
