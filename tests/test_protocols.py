@@ -474,6 +474,25 @@ def test_a_disk_that_gets_full_in_the_middle_is_said_and_with_room_the_run_goes_
     assert differences(facts(out), whole_split) == []
 
 
+@pytest.mark.parametrize("name", ["trajs", "logs", "preds.json"])
+def test_what_cannot_be_written_into_the_run_ends_it_and_is_no_failure_of_an_attempt(bench: Bench, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "out"
+    way = out / "none" / "1-1" / name
+
+    def block(work: Assignment, environment: Environment) -> None:
+        way.parent.mkdir(parents=True, exist_ok=True)
+        if name == "preds.json":
+            way.mkdir(exist_ok=True)
+        else:
+            way.touch()
+
+    result = bench.run(out, *arms("none"), "--workers", 1, agent=Scripted(before=block))
+    assert isinstance(result.exception, SweMemoryError) and str(way) in result.exception.what
+    assert not any(attempt.failures for attempt in read_state(out / "events.jsonl").attempts.values())
+    way.rmdir() if way.is_dir() else way.unlink()
+    bench.good(out, "--resume")
+
+
 # -- bad input -------------------------------------------------------------------------------------------------------------------------------
 
 
