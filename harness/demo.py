@@ -24,7 +24,13 @@ def demo_command(out: Path, *, workers: int = 2, as_json: bool = False) -> tuple
     resume = (out / "experiment.json").is_file()
     try:
         code, shown = run_command(
-            out=out, workers=workers, resume=resume, as_json=as_json, dataset="minibench", arms=("none", "reasoningbank", "derangement")
+            out=out,
+            workers=workers,
+            resume=resume,
+            as_json=as_json,
+            dataset="minibench",
+            call_limit=40,
+            arms=("none", "reasoningbank", "derangement"),
         )
     except UsageError as error:
         if resume:

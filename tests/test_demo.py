@@ -41,7 +41,7 @@ def test_the_demo_shows_crossfit_with_memory_and_a_placebo_and_names_a_bank_that
     assert [options["resume"] for options in asked] == [False, True]
     assert {options["dataset"] for options in asked} == {"minibench"} and {options["workers"] for options in asked} == {3}
     # Nothing else is set, so it is the default protocol: one crossfit build.
-    assert set(asked[0]) == {"out", "workers", "resume", "as_json", "dataset", "arms"}
+    assert set(asked[0]) == {"out", "workers", "resume", "as_json", "dataset", "arms", "call_limit"}
     arms = asked[0]["arms"]
     assert arms == ("none", "reasoningbank", "derangement")
     (bank,) = re.findall(r"--bank (\S*banks\S*)", next_steps(out))
