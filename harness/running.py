@@ -23,6 +23,7 @@ from harness.plan import MOST, PROTOCOLS, Experiment, endpoint, order_specs, ord
 from harness.scheduler import Run, Settings
 from harness.telling import Teller
 from swe_memory.errors import SweMemoryError, UsageError
+from swe_memory.heap import keep_small
 
 if TYPE_CHECKING:
     from harness.dataset import Dataset
@@ -364,6 +365,7 @@ def here(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def carry_out(out: Path, experiment: Experiment, dataset: Dataset, settings: Settings, again: str) -> tuple[Run, RunState]:
     """Do the work of a locked, frozen run folder, with progress on standard error. ``again`` is the command that goes on with it."""
+    keep_small()
     before = read_state(out / "events.jsonl")
     with Teller(lay_out(experiment), before) as teller:
         for problem in before.problems[:_MOST_PROBLEMS]:
