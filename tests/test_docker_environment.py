@@ -98,6 +98,13 @@ def test_a_shell_of_the_official_images_finds_the_repositorys_python(environment
     assert environment.execute("command -v python").output == "/opt/miniconda3/envs/testbed/bin/python\n"
 
 
+def test_a_container_knows_its_own_name_without_network(environment: DockerEnvironment) -> None:
+    names = environment.execute(
+        "python3 -c 'import socket; print(socket.gethostbyname(socket.gethostname()), socket.gethostbyname(\"localhost\"))'"
+    )
+    assert names.output.split() == ["127.0.0.1", "127.0.0.1"]
+
+
 def test_there_is_no_network_unless_it_is_asked_for(environment: DockerEnvironment, make: Make) -> None:
     devices = "tail -n +3 /proc/net/dev | cut -d: -f1 | xargs"
     assert environment.execute(devices).output == "lo\n"

@@ -42,6 +42,7 @@ SHELL_VARIABLES: Mapping[str, str] = {
 }
 """What a command's shell needs to print plain text and, in the official images, to find the repository's Python (their .bashrc activates it)."""
 
+_HOST = "testbed"
 _LONGEST_ARGUMENT = 100_000  # bytes; Linux refuses a single argument of 128 KiB
 _PROBE_SECONDS = 60.0
 _SCRIPT = "/.swe-memory/command.sh"
@@ -202,13 +203,14 @@ def _create(
                 working_dir="/",
                 environment=dict(variables),
                 labels=labels.as_dict(),
-                hostname=None if limits.network == "host" else "testbed",
+                hostname=None if limits.network == "host" else _HOST,
                 name=name,
                 healthcheck={"test": ["NONE"]},
                 stop_signal="SIGKILL",
                 platform=platform,
                 host_config=api.create_host_config(
                     network_mode=limits.network,
+                    extra_hosts={_HOST: "127.0.0.1"} if limits.network == "none" else None,  # there, nothing else knows its own name
                     nano_cpus=math.ceil(limits.cpus * 1e9),
                     mem_limit=limits.memory,
                     memswap_limit=limits.memory,
