@@ -23,6 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pydantic_core import from_json
+
 from harness.checks import LARGEST, wrong_field
 from harness.files import to_bytes
 from harness.layout import Key
@@ -238,13 +240,8 @@ def _events(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
         return
     except OSError as error:
         raise SweMemoryError(f"cannot read {path}: {error.strerror}", "Check its permissions.") from error
-    whole = data[: data.rfind(b"\n") + 1]
+    lines = data[: data.rfind(b"\n") + 1].split(b"\n")
     del data
-    try:
-        lines: list[Any] = whole.decode().split("\n")  # a string is parsed in half the time that bytes take
-    except UnicodeDecodeError:
-        lines = whole.split(b"\n")
-    del whole
     for number, line in enumerate(lines[:-1], 1):
         try:
             event = _parsed(line)
@@ -256,16 +253,12 @@ def _events(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
             problems.append(f"{path.name} line {number} is not an event and was skipped")
 
 
-_parse = json.JSONDecoder().raw_decode
-
-
-def _parsed(line: Any) -> Any:
-    """The JSON of one line: as ``json.loads``, in less time for a line as it is written here."""
-    if isinstance(line, str) and line[:1] == "{":
-        value, end = _parse(line)
-        if end == len(line):
-            return value
-    return json.loads(line)
+def _parsed(line: bytes) -> Any:
+    """The JSON of one line, by pydantic's parser in two thirds of the time. What that does not take (deep nesting, lone surrogates) ``json`` may."""
+    try:
+        return from_json(line)
+    except ValueError:
+        return json.loads(line)
 
 
 def read_state(path: Path) -> RunState:

@@ -44,7 +44,7 @@ def within(outcomes: Outcomes, calls: Counts, limit: float) -> dict[str, list[fl
         spent = list(calls.get(issue, ()))
         spent += [None] * (len(runs) - len(spent))
         found[issue] = [
-            None if done is None or (done and used is None) else float(done) * (used is not None and used <= limit)
+            done if not done else None if used is None else float(done) if used <= limit else 0.0
             for done, used in zip(runs, spent, strict=False)
         ]
     return found

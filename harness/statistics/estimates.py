@@ -53,8 +53,11 @@ def present(values: Iterable[float | None]) -> list[float]:
 
 def issue_means(outcomes: Outcomes) -> dict[str, tuple[float, int]]:
     """Issue id -> (mean over its runs, number of runs), for issues with at least one run."""
-    found = {issue: present(runs) for issue, runs in outcomes.items()}
-    return {issue: (math.fsum(runs) / len(runs), len(runs)) for issue, runs in found.items() if runs}
+    found: dict[str, tuple[float, int]] = {}
+    for issue, runs in outcomes.items():
+        if there := [run for run in runs if run is not None]:
+            found[issue] = (math.fsum(there) / len(there), len(there))
+    return found
 
 
 def mean(values: Sequence[float]) -> float:
