@@ -94,6 +94,31 @@ def test_a_damaged_line_is_named_and_skipped(tmp_path: Path) -> None:
     assert len(state.problems) == 3 and "line 2" in state.problems[0]
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
+
+
+@given(values=st.dictionaries(st.text(), JSON), ascii=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_what_is_read_is_what_python_reads(tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any], ascii: bool) -> None:
+    """Whatever parser reads the lines; numbers to the last bit."""
+    check_read(tmp_path_factory.mktemp("read"), json.dumps(values, ensure_ascii=ascii))
+
+
+@pytest.mark.parametrize(
+    "values", ['"\\ud800"', '"\\ud83d\\ude00"', "1" * 400, "[" * 500 + "]" * 500, "1e400, -0.0, NaN, -Infinity", '{"a": 1, "a": 2}']
+)
+def test_rare_values_are_read_as_python_reads_them_too(tmp_path: Path, values: str) -> None:
+    check_read(tmp_path, f'{{"values": [{values}]}}')
+
+
+def check_read(folder: Path, line: str) -> None:
+    path = folder / "events.jsonl"
+    path.write_bytes(line.encode() + b"\n")
+    assert [repr(event) for event in read_events(path)[0]] == [repr(json.loads(line))]
+
+
 def test_lines_nested_without_end_and_numbers_without_end_are_damage_too(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(
