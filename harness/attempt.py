@@ -21,7 +21,16 @@ from harness.events import Journal, write_file
 from harness.layout import Cell
 from harness.metering import STATUS, LimitReached, Limits, Meter
 from harness.tasks import Stopped
-from harness.trajectory_file import add_prediction, another_patch, patch_sha256, read_trajectory, trajectory_document, trajectory_path
+from harness.trajectory_file import (
+    add_prediction,
+    file_sha256,
+    patch_sha256,
+    prediction_name,
+    read_as_it_is,
+    read_trajectory,
+    trajectory_document,
+    trajectory_path,
+)
 from swe_memory.errors import InfraError, ModelError, SweMemoryError, TrajectoryError
 from swe_memory.rate import Stopped as WaitStopped
 from swe_memory.records import Action, Issue, Step, Trajectory, Usage, Verdict
@@ -69,6 +78,10 @@ class Setting:
     def place(self, cell: Cell) -> Path:
         """The folder of an attempt's stream."""
         return self.folder / cell.arm.folder / cell.stream
+
+    def prediction_name(self, cell: Cell) -> str:
+        """What the predictions of an attempt's stream are called."""
+        return prediction_name(self.agent.name, self.agent.model, cell.arm.name)
 
 
 def where(cell: Cell) -> dict[str, str]:
@@ -142,8 +155,8 @@ def run_stage(setting: Setting, cell: Cell, instance: Instance, given: Given) ->
     about = {**where(cell), "recall": given.record, "notes": notes, **({"prepared": prepared} if prepared else {})}
     write_file(trajectory_path(setting.place(cell), cell.issue), trajectory_document(trajectory, given.prompt, about, setting.limits))
     # What is graded is the patch as it is read back: a reader drops what no patch can hold (a NUL, half a surrogate pair, text that is no diff).
-    trajectory = replace(trajectory, patch=read_trajectory(setting.place(cell), cell.issue).patch)
-    add_prediction(setting.place(cell), cell.issue, f"{setting.agent.name}+{cell.arm.name}", trajectory.patch or "")
+    trajectory = replace(trajectory, patch=read_as_it_is(setting.place(cell), cell.issue).patch)
+    add_prediction(setting.place(cell), cell.issue, setting.prediction_name(cell), trajectory.patch or "")
     return _finish(setting, cell, trajectory, began, notes)
 
 
@@ -158,6 +171,7 @@ def _finish(setting: Setting, cell: Cell, trajectory: Trajectory, began: float, 
         cost=trajectory.cost,
         limit=next((limit for limit, status in STATUS.items() if status == trajectory.exit_status), ""),
         patch_sha256=patch_sha256(trajectory.patch),
+        trajectory_sha256=file_sha256(trajectory_path(setting.place(cell), cell.issue)),
         seconds=round(time.monotonic() - began, 3),
         notes=notes,
     )
@@ -214,10 +228,8 @@ def grade_stage(setting: Setting, cell: Cell, instance: Instance, finished: Mapp
         patch: str | None = instance.grading.patch
         trajectory = None
     else:
-        trajectory = read_trajectory(setting.place(cell), cell.issue)
+        trajectory = read_trajectory(setting.place(cell), cell.issue, finished)
         patch = trajectory.patch
-    if patch_sha256(patch) != finished["patch_sha256"]:
-        raise another_patch(setting.place(cell), cell.issue)
     logs = setting.place(cell) / "logs" / cell.issue
     shutil.rmtree(logs, ignore_errors=True)
     with setting.testing:

@@ -18,9 +18,9 @@ from harness.folder import read_experiment
 from harness.frozen import bank_path, given, recalls_path
 from harness.growing import Growing
 from harness.layout import BankPlan, Cell, Key, Layout, lay_out
-from harness.looking import History, at_work, find_attempt, histories, patch_hash, printable, usage_values
+from harness.looking import History, at_work, find_attempt, histories, printable, usage_values
 from harness.plan import Experiment
-from harness.trajectory_file import read_trajectory, trajectory_path
+from harness.trajectory_file import changed, read_as_it_is, trajectory_path
 from swe_memory.errors import SweMemoryError
 from swe_memory.records import Usage
 
@@ -103,10 +103,13 @@ class _Look:
         if not self._known.finished or self._cell.arm.kind == "gold":
             return None
         try:
-            return read_trajectory(self._place, self._cell.issue)
+            trajectory = read_as_it_is(self._place, self._cell.issue)
         except SweMemoryError as error:
             self.problems.append(error.what)
             return None
+        if what := changed(self._place, self._cell.issue, trajectory, self._known.finished):
+            self.problems.append(f"{what}: it was changed after the attempt")
+        return trajectory
 
     def _issue(self, trajectory: Trajectory | None) -> dict[str, Any]:
         """``source`` says where the text is from: the stored trajectory, the bundled bench, or "" where it is not to be had."""
@@ -256,8 +259,6 @@ class _Look:
         from swe_memory.patches import files
 
         patch = trajectory.patch or ""
-        if patch_hash(patch) != self._known.finished["patch_sha256"]:
-            self.problems.append("the trajectory does not hold the patch that the journal speaks of: it was changed after the attempt")
         changed = [
             {
                 "path": file.path,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.arms import Arm
 from harness.attempt import Given, verdict_from
-from harness.events import write_file
+from harness.events import AttemptState, write_file
 from harness.files import remove_tree
 from harness.layout import BankPlan, Cell, Key
 from harness.plan import Experiment
@@ -62,7 +62,7 @@ def learn_lessons(
     folder: Path,
     cells: Mapping[Key, Cell],
     issues: Mapping[str, Issue],
-    verdicts: Mapping[Key, Mapping[str, Any]],
+    graded: Mapping[Key, AttemptState],
     extractor: Extractor,
     *,
     learned: frozenset[Key],
@@ -72,9 +72,10 @@ def learn_lessons(
 ) -> bool:
     """Learn what a frozen bank's lessons teach, in their order, so many ``together``; whether all was learned (False: ``go_on`` said no).
 
-    ``verdicts`` are those of the attempts that have one; others (infra failures) are passed over, as are outcomes that the arm does not learn from.
+    ``graded`` are the attempts that were; others (infra failures) are passed over, as are outcomes that the arm does not learn from.
     ``learned`` were acknowledged before; ``told`` is called for every other one once it is durable. Raises ModelError where a model cannot be asked.
     """
+    verdicts = {key: attempt.graded["verdict"] for key, attempt in graded.items() if attempt.graded["verdict"]}
     lessons = [key for key in plan.lessons if key in verdicts and verdicts[key]["outcome"] in plan.outcomes]
     for start in range(0, len(lessons), together):
         # Where one of a chunk was acknowledged its commit was made, and the bank knows the others too.
@@ -83,7 +84,7 @@ def learn_lessons(
             continue
         if not go_on():
             return False
-        attempts = [_reader(folder, cells[key], issues[key[2]], verdicts[key]) for key in chunk]
+        attempts = [_reader(folder, cells[key], issues[key[2]], graded[key]) for key in chunk]
         by_issue = {name(key[2]): key for key in chunk}
 
         def one(done: Learned, by_issue: Mapping[str, Key] = by_issue) -> None:
@@ -95,10 +96,10 @@ def learn_lessons(
     return True
 
 
-def _reader(folder: Path, cell: Cell, issue: Issue, verdict: Mapping[str, Any]) -> Callable[[], Attempt]:
+def _reader(folder: Path, cell: Cell, issue: Issue, known: AttemptState) -> Callable[[], Attempt]:
     def read() -> Attempt:
-        trajectory = read_trajectory(folder / cell.arm.folder / cell.stream, cell.issue)
-        return Attempt(issue, trajectory, verdict_from(verdict), "/".join(cell.key))
+        trajectory = read_trajectory(folder / cell.arm.folder / cell.stream, cell.issue, known.finished)
+        return Attempt(issue, trajectory, verdict_from(known.graded["verdict"]), "/".join(cell.key))
 
     return read
 

@@ -36,8 +36,10 @@ class Growing:
         self._left = self.unlearned(plan, state)
         waiting = {key for wave in self._left for key in plan.waves[wave]}
         # What was graded before and not learned from; what this process grades comes by `graded`.
-        self._graded: dict[Key, Mapping[str, Any]] = {
-            key: attempt.graded for key in waiting if (attempt := state.attempts.get(key)) and attempt.graded and key not in self._versions
+        self._graded: dict[Key, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+            key: (attempt.finished, attempt.graded)
+            for key in waiting
+            if (attempt := state.attempts.get(key)) and attempt.graded and key not in self._versions
         }
 
     @staticmethod
@@ -75,10 +77,10 @@ class Growing:
         """What an attempt of that wave recalls."""
         return self.bank().recall(issue, at=self.version(wave), settings=settings)
 
-    def graded(self, key: Key, event: Mapping[str, Any]) -> None:
-        """An attempt of this stream was graded."""
+    def graded(self, key: Key, finished: Mapping[str, Any], graded: Mapping[str, Any]) -> None:
+        """An attempt of this stream was graded; its two events."""
         with self._lock:
-            self._graded[key] = event
+            self._graded[key] = finished, graded
 
     def learn(
         self,
@@ -96,16 +98,17 @@ class Growing:
         bank = self.bank()
         for key in self.plan.waves[wave]:
             with self._lock:
-                event = self._graded.get(key)
-            if event is None or key in self._versions:
+                known = self._graded.get(key)
+            if known is None or key in self._versions:
                 continue
+            finished, event = known
             if not go_on():
                 return False
             issue, cell = issues[key[2]], cells[key]
             verdict = verdict_from(event["verdict"]) if event["verdict"] else Verdict.unknown()
             if verdict.outcome not in self.plan.outcomes:
                 verdict = Verdict.unknown(verdict.source, "this arm does not learn from such attempts")
-            trajectory = read_trajectory(self._folder / cell.arm.folder / cell.stream, cell.issue)
+            trajectory = read_trajectory(self._folder / cell.arm.folder / cell.stream, cell.issue, finished)
             done = bank.learn(
                 issue,
                 trajectory,

@@ -18,9 +18,9 @@ from harness.arms import Arm
 from harness.events import AttemptState, RunState, read_state
 from harness.folder import read_experiment
 from harness.layout import Cell, lay_out
-from harness.looking import named_arms, patch_hash, printable, usage_values, usage_words
+from harness.looking import named_arms, printable, usage_values, usage_words
 from harness.plan import Experiment
-from harness.trajectory_file import read_trajectory, trajectory_path
+from harness.trajectory_file import read_trajectory
 from swe_memory.errors import SweMemoryError, UsageError
 from swe_memory.records import Attempt, Extractor, Issue, Judge, Trajectory, Usage, Verdict
 
@@ -280,10 +280,7 @@ class _Work:
 
     def _read(self, cell: Cell, known: AttemptState) -> Attempt:
         place = self.folder / cell.arm.folder / cell.stream
-        trajectory = read_trajectory(place, cell.issue)
-        if patch_hash(trajectory.patch) != known.finished["patch_sha256"]:
-            what = f"{trajectory_path(place, cell.issue)} does not hold the patch that the journal speaks of"
-            raise SweMemoryError(what, "It was changed after the attempt. Restore it.")
+        trajectory = read_trajectory(place, cell.issue, known.finished)
         attempt = Attempt(self.issues[cell.issue], trajectory, Verdict.unknown(), "/".join(cell.key))
         resolved = bool(known.graded["resolved"])
         verdict = self.known.get(attempt.key) or self._judged(attempt.issue, trajectory, resolved)

@@ -208,10 +208,10 @@ class Run:
         """What is handed to others must hold each attempt that is done, whatever became of the file since."""
         for cells in self.layout.streams().values():
             done = {cell.issue: state.attempts[cell.key].finished for cell in cells if cell.key in state.attempts}
-            finished = {issue: str(event["patch_sha256"]) for issue, event in done.items() if event}
+            finished = {issue: event for issue, event in done.items() if event}
             if cells[0].arm.kind != "gold" and finished:
-                folder, name = self._setting.place(cells[0]), f"{self._agent.name}+{cells[0].arm.name}"
-                if mended := mend_predictions(folder, name, finished):
+                folder = self._setting.place(cells[0])
+                if mended := mend_predictions(folder, self._setting.prediction_name(cells[0]), finished):
                     self._note(f"{mended} predictions were brought back into {folder / 'preds.json'} from the trajectories")
 
     # -- tasks -------------------------------------------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ class Run:
             return self._again(cell, error)
         self._lost_in_a_row = 0
         if growing := self._growing.get(cell.bank):
-            growing.graded(cell.key, graded)
+            growing.graded(cell.key, live.finished, graded)
         self._tell(Outcome(cell, graded["resolved"], live.finished["calls"], live.finished["exit_status"], live.recalled))
         del self._live[cell.key]
         return None
@@ -317,8 +317,7 @@ class Run:
         if plan.kind == "given":
             copy_given(self._settings.given_bank, self.folder, plan)
         state = read_state(self._journal.path)
-        graded = {key: attempt.graded for key in plan.lessons if (attempt := state.attempts.get(key)) and attempt.graded}
-        verdicts = {key: event["verdict"] for key, event in graded.items() if event["verdict"]}
+        graded = {key: attempt for key in plan.lessons if (attempt := state.attempts.get(key)) and attempt.graded}
         learned = state.banks[plan.id].learned if plan.id in state.banks else {}
         reached = max((event["bank_version"] for event in learned.values()), default=0)
         with open_bank(bank_path(self.folder, plan), reached) as bank:
@@ -330,7 +329,7 @@ class Run:
                     self.folder,
                     self._cells,
                     self._issues,
-                    verdicts,
+                    graded,
                     extractor,
                     learned=frozenset(learned),
                     told=partial(self._learned, plan),

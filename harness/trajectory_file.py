@@ -34,14 +34,44 @@ def trajectory_path(folder: Path, issue_id: str) -> Path:
     return folder / "trajs" / issue_id / f"{issue_id}.traj.json"
 
 
-def read_trajectory(folder: Path, issue_id: str) -> Trajectory:
-    """The stored trajectory of an attempt. Raises SweMemoryError where it is gone or damaged."""
+def read_trajectory(folder: Path, issue_id: str, finished: Mapping[str, Any]) -> Trajectory:
+    """The stored trajectory of an attempt, ``finished`` being the event that says what it has to be.
+
+    Raises SweMemoryError where it is gone, damaged, or not as the attempt left it.
+    """
+    trajectory = read_as_it_is(folder, issue_id)
+    if (what := changed(folder, issue_id, trajectory, finished)) is not None:
+        raise SweMemoryError(what, "It was changed after the attempt. Restore it, or start a new run.")
+    return trajectory
+
+
+def read_as_it_is(folder: Path, issue_id: str) -> Trajectory:
+    """The same, whatever became of the file since. Raises SweMemoryError where it is gone or damaged."""
     from swe_memory.trajectories import load_trajectory
 
     path = trajectory_path(folder, issue_id)
     if not path.is_file():
         raise SweMemoryError(f"{path} is missing although the journal says that the attempt finished", "Restore it, or start a new run.")
     return replace(load_trajectory(path), issue_id=issue_id)
+
+
+def changed(folder: Path, issue_id: str, trajectory: Trajectory, finished: Mapping[str, Any]) -> str | None:
+    """In what a stored trajectory is not the one that finished, in words; None for nothing. Journals of earlier versions know the patch's hash alone."""
+    path = trajectory_path(folder, issue_id)
+    if patch_sha256(trajectory.patch) != finished["patch_sha256"]:
+        return f"{path} does not hold the patch that the journal speaks of"
+    known = finished.get("trajectory_sha256")
+    if known and file_sha256(path) != known:
+        return f"{path} is not the trajectory that the journal speaks of"
+    return None
+
+
+def file_sha256(path: Path) -> str:
+    """The hash of a file's bytes; "" where there is none."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def trajectory_document(trajectory: Trajectory, memory: str, extra: Mapping[str, Any], limits: Limits) -> str:
@@ -86,6 +116,11 @@ def trajectory_document(trajectory: Trajectory, memory: str, extra: Mapping[str,
     return json.dumps(whole, indent=1) + "\n"
 
 
+def prediction_name(agent: str, model: str, arm: str) -> str:
+    """Whose patches a stream's are, as a leaderboard shows it: ``AGENT+MODEL+ARM``, without MODEL where the agent asks none."""
+    return "+".join(part for part in (agent, model, arm) if part)
+
+
 def patch_sha256(patch: str | None) -> str:
     """The hash by which the journal knows a patch; no patch is an empty one."""
     return hashlib.sha256(to_bytes(patch or "")).hexdigest()
@@ -100,38 +135,30 @@ def add_prediction(folder: Path, issue_id: str, name: str, patch: str) -> None:
         _write_predictions(folder, {**_predictions_in(folder), issue_id: _prediction(issue_id, name, patch)})
 
 
-def mend_predictions(folder: Path, name: str, finished: Mapping[str, str]) -> int:
-    """Bring ``preds.json`` back to what the journal says, from the trajectories: issue id -> hash of its patch, for each attempt that has finished. Gives how
-    many predictions were missing, unreadable or of another patch.
+def mend_predictions(folder: Path, name: str, finished: Mapping[str, Mapping[str, Any]]) -> int:
+    """Bring ``preds.json`` back to what the journal says, from the trajectories: issue id -> ``finished`` event, for each attempt that has one. Gives how
+    many predictions were missing, unreadable, of another patch or by another name.
 
-    Raises SweMemoryError where the trajectory of such a one is gone, damaged, or holds another patch too.
+    Raises SweMemoryError where the trajectory of such a one is gone, damaged or changed.
     """
     with _predictions:
         known = _predictions_in(folder)
-        wrong = [issue for issue, sha in finished.items() if _sha_of(known.get(issue)) != sha]
+        wrong = [issue for issue, event in finished.items() if _known_as(known.get(issue)) != (name, event["patch_sha256"])]
         for issue in wrong:
-            patch = read_trajectory(folder, issue).patch or ""
-            if patch_sha256(patch) != finished[issue]:
-                raise another_patch(folder, issue)
-            known[issue] = _prediction(issue, name, patch)
+            known[issue] = _prediction(issue, name, read_trajectory(folder, issue, finished[issue]).patch or "")
         if wrong:
             _write_predictions(folder, known)
     return len(wrong)
-
-
-def another_patch(folder: Path, issue_id: str) -> SweMemoryError:
-    """The error for a stored trajectory whose patch is not the one that the attempt made."""
-    what = f"{trajectory_path(folder, issue_id)} does not hold the patch that the journal speaks of"
-    return SweMemoryError(what, "It was changed after the attempt. Restore it, or start a new run.")
 
 
 def _prediction(issue_id: str, name: str, patch: str) -> dict[str, str]:
     return {"model_name_or_path": name, "instance_id": issue_id, "model_patch": patch}
 
 
-def _sha_of(prediction: Any) -> str:
+def _known_as(prediction: Any) -> tuple[Any, str]:
+    """Whose patch it says that it is, and the patch's hash."""
     patch = prediction.get("model_patch") if isinstance(prediction, dict) else None
-    return patch_sha256(patch) if isinstance(patch, str) else ""
+    return (prediction.get("model_name_or_path"), patch_sha256(patch)) if isinstance(patch, str) else (None, "")
 
 
 def _predictions_in(folder: Path) -> dict[str, Any]:

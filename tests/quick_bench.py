@@ -95,6 +95,7 @@ class Scripted:
     """
 
     name = "repair"
+    model = ""
     users_environment = False
 
     def __init__(

@@ -28,6 +28,7 @@ class Scripted:
     """An agent that runs one command and submits what it is told to; None leaves the patch to be collected."""
 
     name = "repair"
+    model = ""
     users_environment = False
 
     def __init__(self, command: str = "true", patch: str | None = None, error: Exception | None = None) -> None:

@@ -20,7 +20,7 @@ from harness.grading import Grader
 from harness.running import plan_experiment
 from harness.scheduler import Outcome, Run, Settings
 from harness.tasks import Stopped
-from harness.trajectory_file import read_trajectory, trajectory_document
+from harness.trajectory_file import read_as_it_is, trajectory_document
 from swe_memory.records import Action, Step, Trajectory
 from tests.scripted import FIX, Scripted, invoke
 from tests.small_bench import write_bench
@@ -58,6 +58,7 @@ def test_an_agent_that_crashes_has_failed_its_attempt_only(
 ) -> None:
     class Crashing:
         name = "repair"
+        model = ""
         users_environment = False
 
         def run(self, work: Assignment, environment: object) -> Trajectory:
@@ -147,6 +148,6 @@ def test_a_trajectory_file_reads_back_as_it_was_and_says_what_memory_said(tmp_pa
     path.parent.mkdir(parents=True)
     path.write_text(text)
     document = json.loads(text)
-    read = read_trajectory(tmp_path, "a-1")
+    read = read_as_it_is(tmp_path, "a-1")
     assert (read.steps, read.patch, read.exit_status, read.reported_calls, read.task) == (steps, trajectory.patch, "Submitted", 3, "task")
     assert "Memory: check None." in document["messages"][0]["content"] and document["info"]["model_stats"]["api_calls"] == 3

@@ -269,6 +269,9 @@ def test_swebench_eval_grades_the_predictions_alike(place: Place, whole: Path, t
         issue for issue, outcome in outcomes(whole, "none").items() if outcome == "resolved"
     )
     assert reports[0]["empty_patch_ids"] == [NAMED["spread"]]
+    assert {one["model_name_or_path"] for one in json.loads((whole / "none" / "1-1" / "preds.json").read_text()).values()} == {
+        "mini+claude-haiku-5-5+none"
+    }
 
 
 def test_trajectories_open_in_the_inspector_of_mini_swe_agent(whole: Path) -> None:

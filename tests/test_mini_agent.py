@@ -27,7 +27,7 @@ from harness.agents.mini_config import load_mini, swebench_config
 from harness.environments import Execution
 from harness.environments.local import LocalEnvironment
 from harness.metering import Limits, Meter
-from harness.trajectory_file import Recorded, read_trajectory, trajectory_document, trajectory_path
+from harness.trajectory_file import Recorded, read_as_it_is, trajectory_document, trajectory_path
 from swe_memory.claude import ModelCallError
 from swe_memory.errors import InfraError, UsageError
 from swe_memory.records import Issue, Trajectory, Usage
@@ -351,7 +351,7 @@ def test_what_is_written_is_minis_format_and_loses_nothing(shop: Path, serve: An
     assert turn["reasoning_content"] == "It says >, so 5 of 5 fails."
     assert turn["extra"]["response"]["usage"]["input_tokens"] > 0
     assert "The limit must pass." in found.steps[1].thought
-    back = read_trajectory(tmp_path, ISSUE.id)
+    back = read_as_it_is(tmp_path, ISSUE.id)
     assert (back.steps, back.patch, back.exit_status, back.task) == (found.steps, found.patch, found.exit_status, found.task)
     assert (back.cost, back.reported_calls, back.input_tokens) == (found.cost, found.reported_calls, found.input_tokens)
 

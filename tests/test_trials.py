@@ -97,6 +97,15 @@ def test_predictions_are_brought_back_from_the_trajectories_whatever_became_of_t
         assert (out / path.relative_to(whole)).read_text() == path.read_text()
 
 
+def test_predictions_of_one_file_have_one_name(bench: Bench, tmp_path: Path, whole: Path) -> None:
+    """Whatever an earlier version called them: `swebench eval` takes all of a file for one model's."""
+    out = begun(bench, tmp_path / "run", *CROSSFIT)
+    path = out / "none" / "1-1" / "preds.json"
+    path.write_text(path.read_text().replace("repair+none", "another"))
+    bench.good(out, "--resume")
+    assert path.read_text() == (whole / "none" / "1-1" / "preds.json").read_text()
+
+
 @pytest.fixture(scope="module")
 def whole(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What nobody disturbed."""
@@ -114,6 +123,28 @@ def test_a_prediction_is_not_made_up_where_trajectory_and_prediction_were_both_c
     assert f"{path} does not hold the patch that the journal speaks of" in refused(bench, out)
     path.unlink()
     assert f"{path} is missing" in refused(bench, out)
+
+
+@pytest.mark.parametrize("flags", [ONLINE, CROSSFIT], ids=["growing", "half frozen"])
+def test_nothing_is_learned_from_a_trajectory_that_was_edited_after_its_attempt(
+    bench: Bench, tmp_path: Path, flags: tuple[object, ...]
+) -> None:
+    """Its patch is what it was; what memory would distil is not."""
+    out = begun(bench, tmp_path / "run", *flags)
+    taught = events(out, "graded")[0]
+    rewrite(out, lambda event: event["t"] <= taught["t"] and event["event"] != "learned")  # as a kill would have left it
+    path = out / taught["arm"] / taught["stream"] / "trajs" / taught["issue"] / f"{taught['issue']}.traj.json"
+    text = path.read_text()
+    document = json.loads(text)
+    document["messages"][2]["content"] += " Better still."
+    path.write_text(json.dumps(document))
+    assert f"{path} is not the trajectory that the journal speaks of" in refused(bench, out)
+    assert not [event for event in events(out, "learned") if event["issue"] == taught["issue"]]
+    path.write_text(text)
+    bench.good(out, "--resume")
+    # A journal of a version that did not know the hash is gone on with as it is.
+    rewrite(out, lambda event: event.pop("trajectory_sha256", True) is not None)
+    bench.good(out, "--resume")
 
 
 # -- what is told ----------------------------------------------------------------------------------------------------------------------------

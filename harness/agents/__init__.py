@@ -45,10 +45,12 @@ class Assignment:
 class Agent(Protocol):
     """One way of trying to resolve an issue.
 
-    ``users_environment``: its commands run with the user's own environment variables (a program of the user's that needs its keys) instead of a clean one.
+    ``model`` is the language model that it asks, as far as this side knows: "" for none. ``users_environment``: its commands run with the user's own
+    environment variables (a program of the user's that needs its keys) instead of a clean one.
     """
 
     name: str
+    model: str
     users_environment: bool
 
     def run(self, work: Assignment, environment: Environment) -> Trajectory:

@@ -78,6 +78,7 @@ _FILES = {
 class CommandAgent:
     """See the module. Raises UsageError for a command that cannot work (see :meth:`CommandTemplate.parse`). Holds nothing of an attempt."""
 
+    model = ""
     users_environment = True
 
     def __init__(self, command: str) -> None:

@@ -71,6 +71,7 @@ class RepairAgent:
     """See the module. ``files`` is how many suspicious files it reads at most."""
 
     name = "repair"
+    model = ""
     users_environment = False
 
     def __init__(self, *, files: int = 4) -> None:
