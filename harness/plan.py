@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from harness.arms import Arm, parse_arms
-from harness.checks import Check, is_count, is_number, is_text, is_texts, one_of, or_none
+from harness.checks import LARGEST, Check, is_count, is_number, is_text, is_texts, one_of, or_none
 from harness.metering import Limits
 from swe_memory.errors import UsageError
 from swe_memory.records import Issue
@@ -188,8 +188,8 @@ def _counts_by_name(value: Any) -> bool:
 
 _TEXT: tuple[str, Check] = ("text", is_text)
 _TEXTS: tuple[str, Check] = ("a list of texts", is_texts)
-_SECONDS: tuple[str, Check] = ("a number of seconds above 0", lambda value: is_number(value) and value > 0)
-_COUNT: tuple[str, Check] = ("a count above 0", _is_positive_count)
+_SECONDS: tuple[str, Check] = (f"a number of seconds above 0 and of at most {LARGEST:,}", lambda value: is_number(value) and value > 0)
+_COUNT: tuple[str, Check] = (f"a count from 1 to {LARGEST:,}", _is_positive_count)
 _FEW: tuple[str, Check] = (f"a count from 1 to {MOST}", lambda value: _is_positive_count(value) and value <= MOST)
 _FIELDS: Mapping[str, tuple[str, Check]] = {
     "dataset": _TEXT,
@@ -220,13 +220,16 @@ _FIELDS: Mapping[str, tuple[str, Check]] = {
     "before": ("true or false", lambda value: isinstance(value, bool)),
     "environment": ("one of local, docker", one_of("local", "docker")),
     "network": _TEXT,
-    "cpus": ("a number above 0", lambda value: is_number(value) and value > 0),
-    "memory_gb": ("a number above 0", lambda value: is_number(value) and value > 0),
+    "cpus": (f"a number above 0 and of at most {LARGEST:,}", lambda value: is_number(value) and value > 0),
+    "memory_gb": (f"a number above 0 and of at most {LARGEST:,}", lambda value: is_number(value) and value > 0),
     "call_limit": _COUNT,
     "command_seconds": _SECONDS,
-    "attempt_seconds": ("a number of seconds or null", or_none(_SECONDS[1])),
-    "attempt_tokens": ("a count or null", or_none(_is_positive_count)),
-    "attempt_cost": ("a number of dollars or null", or_none(lambda value: is_number(value) and value > 0)),
+    "attempt_seconds": (f"null or a number of seconds above 0 and of at most {LARGEST:,}", or_none(_SECONDS[1])),
+    "attempt_tokens": (f"null or a count from 1 to {LARGEST:,}", or_none(_is_positive_count)),
+    "attempt_cost": (
+        f"null or a number of dollars above 0 and of at most {LARGEST:,}",
+        or_none(lambda value: is_number(value) and value > 0),
+    ),
     "test_seconds": _SECONDS,
     "seed": ("a whole number", _is_whole),
     "endpoint": _TEXT,

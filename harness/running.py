@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.agents import make_agent
-from harness.arms import parse_arms
+from harness.arms import Arm, parse_arms
+from harness.checks import LARGEST
 from harness.compare import comparison
 from harness.compare_text import render
 from harness.equipment import look_before
@@ -212,6 +213,7 @@ def plan_experiment(
     values["environment"] = values["environment"] or ("local" if clones else "docker")
     _check_agent(values)
     _check_counts(values)
+    _check_arms(arms, values)
     wanted = set(instances) or (set(frozen.instances) if frozen else {instance.issue.id for instance in dataset.instances})
     for issue in sorted(wanted):
         dataset.instance(issue)
@@ -287,8 +289,18 @@ def _check_counts(values: Mapping[str, Any]) -> None:
         flag = f"--{name.replace('_', '-')}"
         if values[name] < 1:
             raise UsageError(f"{flag} {values[name]} leaves nothing to do", "Give 1 or more.")
-        if name != "wave" and values[name] > MOST:
-            raise UsageError(f"{flag} {values[name]} is more than any run could do", f"Give {MOST} at most.")
+        if values[name] > (most := LARGEST if name == "wave" else MOST):
+            raise UsageError(f"{flag} {values[name]} is more than any run could do", f"Give {most} at most.")
+
+
+def _check_arms(arms: Sequence[Arm], values: Mapping[str, Any]) -> None:
+    """Two spellings of one condition, one of which names a default, would be compared with each other."""
+    seen: dict[Any, str] = {}
+    for arm in arms:
+        if arm.kind == "memory":
+            condition = (arm.family, arm.ranking(values["recall"], before=values["before"]))
+            if (other := seen.setdefault(condition, arm.name)) != arm.name:
+                raise UsageError(f"arms {other!r} and {arm.name!r} are the same condition", "Leave one of them out.")
 
 
 def _given_bank(bank: str | None, protocol: str) -> Mapping[str, Any]:

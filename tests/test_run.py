@@ -199,6 +199,8 @@ def test_a_second_process_on_one_folder_is_refused(bench: tuple[Path, Path], tmp
     [
         (("--arm", "dreams"), "no arm called 'dreams'"),
         (("--arm", "none", "--arm", "none"), "named twice"),
+        (("--arm", "reasoningbank", "--arm", "reasoningbank:k=1"), "are the same condition"),
+        (("--arm", "reasoningbank:k=1,success-only", "--arm", "reasoningbank:threshold=0.35,success-only"), "are the same condition"),
         (("--agent", "gpt"), "no agent called 'gpt'"),
         (("--call-limit", "0"), "call limit of 0"),
         (("--workers", "0"), "0 workers"),
@@ -210,6 +212,7 @@ def test_a_second_process_on_one_folder_is_refused(bench: tuple[Path, Path], tmp
         (("--protocol", "offline", "--bank", "absent.lance"), "no bank at absent.lance"),
         (("--bank", "absent.lance"), "--bank goes with --protocol offline"),
         (("--builds", "2"), "online has no builds"),
+        (("--wave", "9" * 20), "more than any run could do"),
         (("--orders", "0"), "--orders is 0"),
         (("--test-seconds", "0"), "--test-seconds is not a number of seconds above 0"),
         (("--attempt-cost", "0"), "a limit of 0.0 dollars"),
