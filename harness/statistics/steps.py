@@ -153,7 +153,7 @@ def per_resolved(
 
     values = np.asarray(rows)
     sums = _resampled_sums(values, resamples, seed)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(sums[:, 1] > 0, (sums[:, 0] + extra) / sums[:, 1], np.inf)
     return _percentiles(ratios, spent / solved, estimand, len(rows), method, level)
 
