@@ -10,7 +10,6 @@ import click
 
 if TYPE_CHECKING:
     from harness.dataset import Dataset
-    from harness.environments.eviction import Image
 
 GIB = 1 << 30
 
@@ -58,12 +57,15 @@ def images() -> None:
 @images.command("list", epilog="Example: swe-memory images list --dataset verified --repo django/django")
 @_issues
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object: {present: [{id, names, bytes}], missing: [name], taken, free, needed}."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object: {present: [{id, names, bytes}], missing: [name], taken, free, needed: [at least, at most]}.",
 )
 def list_(as_json: bool, **chosen: Any) -> None:
     """Say which images of these issues are on the engine, which are missing, and the disk that they take and need (an estimate from those that are here).
 
-    --json: {present: [{id, names: [name], bytes}], missing: [name], taken, free, needed}. Bytes; null where it is not known.
+    --json: {present: [{id, names: [name], bytes}], missing: [name], taken, free, needed: [at least, at most]}. Bytes; null where it is not known.
     """
     from contextlib import closing
 
@@ -75,12 +77,22 @@ def list_(as_json: bool, **chosen: Any) -> None:
         found = list_images(client, names)
     if as_json:
         present = [{"id": image.id, "names": list(image.names), "bytes": image.size} for image in found.present]
-        shown = {"present": present, "missing": list(found.missing), "taken": found.taken, "free": found.free, "needed": found.needed}
+        shown = {
+            "present": present,
+            "missing": list(found.missing),
+            "taken": found.taken,
+            "free": found.free,
+            "needed": list(found.needed) if found.needed else None,
+        }
         click.echo(json.dumps(shown, indent=2))
         return
-    click.echo(f"{len(found.present)} of {len(names)} images are here; all images of the engine take {_size(found.taken)}")
+    click.echo(f"{len(names) - len(found.missing)} of {len(names)} images are here; all images of the engine take {_size(found.taken)}")
     free = "" if found.free is None else f"; {_size(found.free)} are free"
-    needed = "not known, for none is here" if found.needed is None else f"about {_size(found.needed)}"
+    needed = (
+        "not known, for none is here"
+        if found.needed is None
+        else f"from {_size(found.needed[0])} to {_size(found.needed[1])}, as they share layers"
+    )
     if found.missing:
         click.echo(f"{len(found.missing)} are missing; the disk that they need: {needed}{free}")
     for name in found.missing[:10]:
@@ -139,10 +151,11 @@ def evict(keep_gb: float) -> None:
     with closing(connect()) as client:
         done = evict_images(client, round(keep_gb * GIB))
     for image in done.removed:
-        click.echo(f"removed {_name(image)}")
+        click.echo(f"removed {', '.join(image.names) or image.id[:19]}")
     click.echo(f"{len(done.removed)} images removed; all images of the engine take {_size(done.taken)}")
     if not done.enough:
-        click.echo("That is more than asked for; what is left was not made use of by swe-memory, or is in use.", err=True)
+        left = "what is left has names that swe-memory did not use, is used by a container, or was asked for in the last ten minutes"
+        click.echo(f"That is more than asked for; {left}.", err=True)
         raise click.exceptions.Exit(1)
 
 
@@ -176,10 +189,6 @@ def clean(folder: Path | None, everything: bool, as_json: bool) -> None:
     for container in done.removed:
         click.echo(f"removed {container.name}: {container.run} {container.arm} {container.issue}")
     click.echo(f"{len(done.removed)} containers removed, {len(done.left)} left to their processes")
-
-
-def _name(image: Image) -> str:
-    return image.names[0] if image.names else image.id[:19]
 
 
 def _size(number: int) -> str:

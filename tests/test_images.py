@@ -15,7 +15,7 @@ from containers import build_image
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.environments.eviction import Image, UsageRecord, choose_evictions
+from harness.environments.eviction import Image, UsageRecord, Use, choose_evictions
 from harness.environments.images import PullProgress, ensure_image, evict_images, list_images
 from swe_memory.errors import InfraError
 
@@ -52,6 +52,7 @@ def test_what_is_in_use_to_come_just_used_or_not_ours_stays() -> None:
         image("by-id"),
         image("just-used", last_used=NOW - 99),
         image("theirs", last_used=None),
+        image("theirs-too", foreign=True),
     ]
     assert chosen(*images, excess=1000, keep=("to-come:latest", "id-by-id")) == []
 
@@ -79,17 +80,18 @@ def test_the_record_of_use_is_shared_and_survives_what_cannot_be_read(tmp_path: 
     path = tmp_path / "folder" / "images.json"
     record = UsageRecord(path, clock=lambda: 5.0)
     assert record.read("engine") == {}
-    record.touch("engine", "one")
-    UsageRecord(path, clock=lambda: 6.0).touch("engine", "two")
-    record.touch("other", "one")
-    assert record.read("engine") == {"one": 5.0, "two": 6.0}
+    record.touch("engine", "one", "a:1")
+    UsageRecord(path, clock=lambda: 6.0).touch("engine", "two", "b:1")
+    record.touch("other", "one", "a:1")
+    record.touch("engine", "one", "a:2")
+    assert record.read("engine") == {"one": Use(5.0, ("a:1", "a:2")), "two": Use(6.0, ("b:1",))}
     record.forget("engine", "one")
-    assert record.read("engine") == {"two": 6.0}
-    for rubbish in ("", "[1]", '{"engine": 3, "other": {"one": "x"}}'):
+    assert record.read("engine") == {"two": Use(6.0, ("b:1",))}
+    for rubbish in ("", "[1]", '{"engine": 3, "other": {"one": "x", "two": 5.0, "three": {"last": 5.0, "names": [1]}}}'):
         path.write_text(rubbish, encoding="utf-8")
         assert record.read("engine") == record.read("other") == {}
-    record.touch("engine", "one")
-    assert record.read("engine") == {"one": 5.0}
+    record.touch("engine", "one", "a:1")
+    assert record.read("engine") == {"one": Use(5.0, ("a:1",))}
 
 
 @pytest.fixture
@@ -127,7 +129,8 @@ def test_the_list_says_what_is_here_what_is_missing_and_what_disk_that_takes(
     assert sorted(name for one in found.present for name in one.names) == sorted(small)
     assert found.missing == ("swe-memory-test/none:1", "swe-memory-test/none:2")
     assert all(one.size > one.own > 2_900_000 for one in found.present)
-    assert found.needed == pytest.approx(6_000_000, rel=0.1) and found.taken > 6_000_000
+    assert found.needed is not None and found.needed[0] == pytest.approx(6_000_000, rel=0.1) and found.taken > 6_000_000
+    assert found.needed[1] == sum(one.size for one in found.present)  # two are here, and two are missing
     assert list_images(engine, ["swe-memory-test/none:1"], usage=usage).needed is None
 
 
@@ -148,6 +151,22 @@ def test_eviction_takes_the_oldest_of_ours_and_leaves_what_a_container_uses(
     assert [one.id for one in done.removed] == [old.id]
     assert evict_images(engine, 10**15, usage=later).enough
     assert later.read(engine.info()["ID"]) == {}
+
+
+def test_an_image_with_a_name_of_somebody_elses_stays(engine: DockerClient, small: list[str], usage: UsageRecord) -> None:
+    """Removing it would take that name too."""
+    found = ensure_image(engine, small[0], usage=usage)
+    other = small[0].replace("small", "kept")
+    assert engine.images.get(small[0]).tag(other)
+    later = UsageRecord(usage.path, clock=lambda: NOW + 10_000)
+    try:
+        assert evict_images(engine, 0, usage=later).removed == ()
+        assert engine.images.get(other).id == found.id == engine.images.get(small[0]).id
+        ensure_image(engine, other.removesuffix(":latest"), usage=usage)
+        assert [{*one.names} for one in evict_images(engine, 0, usage=later).removed] == [{small[0], other}]
+    finally:
+        if engine.images.list(other):
+            engine.images.remove(other, force=True)
 
 
 @pytest.fixture

@@ -37,13 +37,14 @@ Progress = Callable[[PullProgress], None]
 @dataclass(frozen=True, slots=True)
 class ImageList:
     """Images that were asked for, and the disk: ``taken`` by the layers of all images of the engine, ``free`` where the engine keeps them (None where that
-    is another machine's disk), ``needed`` by those that are missing, estimated as if they were like those that are present (None where none is)."""
+    is another machine's disk), ``needed`` by those that are missing as (at least, at most), estimated as if they were like those that are present: what each of
+    these has alone, and all of its layers (None where none is present)."""
 
     present: tuple[Image, ...]
     missing: tuple[str, ...]
     taken: int
     free: int | None
-    needed: int | None
+    needed: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def ensure_image(
     usage = usage or UsageRecord()
     # Without the record an image only cannot be evicted by us.
     with contextlib.suppress(OSError):
-        usage.touch(_engine_id(client), found.id)
+        usage.touch(_engine_id(client), found.id, _usual(name))
     return replace(found, last_used=usage.now())
 
 
@@ -115,8 +116,8 @@ def list_images(client: DockerClient, names: Iterable[str], *, usage: UsageRecor
             present[image.id] = image
         else:
             missing.append(name)
-    own = [image.own for image in present.values()]
-    needed = round(sum(own) / len(own) * len(missing)) if own else None
+    least, most = (sum(part(image) for image in present.values()) for part in (lambda image: image.own, lambda image: image.size))
+    needed = (round(least / len(present) * len(missing)), round(most / len(present) * len(missing))) if present else None
     return ImageList(tuple(present.values()), tuple(missing), taken, _free(client), needed)
 
 
@@ -128,7 +129,7 @@ def evict_images(
     idle: float = IDLE_SECONDS,
     usage: UsageRecord | None = None,
 ) -> Eviction:
-    """Remove images that we used until those of the engine take ``budget`` bytes at most; see :func:`~harness.environments.eviction.choose_evictions`.
+    """Remove images that we used, with all their names, until those of the engine take ``budget`` bytes at most; see :func:`~harness.environments.eviction.choose_evictions`.
 
     What an image shares with others is freed with the last of them, so the disk is measured anew after each removal. Raises InfraError where the engine
     fails.
@@ -198,8 +199,15 @@ def _all_images(client: DockerClient, usage: UsageRecord) -> tuple[list[Image], 
     for told in disk.get("Images") or ():
         image = _image(told)
         shared = max(0, int(told.get("SharedSize") or 0))  # -1: not known
+        use = used.get(image.id)
         images.append(
-            replace(image, shared=shared, last_used=used.get(image.id), in_use=image.id in busy or int(told.get("Containers") or 0) > 0)
+            replace(
+                image,
+                shared=shared,
+                last_used=use.last if use else None,
+                foreign=use is None or not {*image.names} <= {*use.names},
+                in_use=image.id in busy or int(told.get("Containers") or 0) > 0,
+            )
         )
     return images, int(disk.get("LayersSize") or 0) or sum(image.size for image in images)
 
