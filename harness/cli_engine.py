@@ -77,13 +77,8 @@ def list_(as_json: bool, **chosen: Any) -> None:
         found = list_images(client, names)
     if as_json:
         present = [{"id": image.id, "names": list(image.names), "bytes": image.size} for image in found.present]
-        shown = {
-            "present": present,
-            "missing": list(found.missing),
-            "taken": found.taken,
-            "free": found.free,
-            "needed": list(found.needed) if found.needed else None,
-        }
+        needed = list(found.needed) if found.needed else None
+        shown = {"present": present, "missing": list(found.missing), "taken": found.taken, "free": found.free, "needed": needed}
         click.echo(json.dumps(shown, indent=2))
         return
     click.echo(f"{len(names) - len(found.missing)} of {len(names)} images are here; all images of the engine take {_size(found.taken)}")
@@ -94,7 +89,7 @@ def list_(as_json: bool, **chosen: Any) -> None:
         else f"from {_size(found.needed[0])} to {_size(found.needed[1])}, as they share layers"
     )
     if found.missing:
-        click.echo(f"{len(found.missing)} are missing; the disk that they need: {needed}{free}")
+        click.echo(f"{len(found.missing)} are missing; the disk that they need: {needs}{free}")
     for name in found.missing[:10]:
         click.echo(f"  missing: {name}")
     if len(found.missing) > 10:

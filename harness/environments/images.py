@@ -116,8 +116,8 @@ def list_images(client: DockerClient, names: Iterable[str], *, usage: UsageRecor
             present[image.id] = image
         else:
             missing.append(name)
-    least, most = (sum(part(image) for image in present.values()) for part in (lambda image: image.own, lambda image: image.size))
-    needed = (round(least / len(present) * len(missing)), round(most / len(present) * len(missing))) if present else None
+    own, whole = sum(image.own for image in present.values()), sum(image.size for image in present.values())
+    needed = (round(own / len(present) * len(missing)), round(whole / len(present) * len(missing))) if present else None
     return ImageList(tuple(present.values()), tuple(missing), taken, _free(client), needed)
 
 
@@ -129,7 +129,9 @@ def evict_images(
     idle: float = IDLE_SECONDS,
     usage: UsageRecord | None = None,
 ) -> Eviction:
-    """Remove images that we used, with all their names, until those of the engine take ``budget`` bytes at most; see :func:`~harness.environments.eviction.choose_evictions`.
+    """Remove images that we used, with all their names, until those of the engine take ``budget`` bytes at most.
+
+    Which ones: :func:`~harness.environments.eviction.choose_evictions`.
 
     What an image shares with others is freed with the last of them, so the disk is measured anew after each removal. Raises InfraError where the engine
     fails.
