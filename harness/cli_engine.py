@@ -83,7 +83,7 @@ def list_(as_json: bool, **chosen: Any) -> None:
         return
     click.echo(f"{len(names) - len(found.missing)} of {len(names)} images are here; all images of the engine take {_size(found.taken)}")
     free = "" if found.free is None else f"; {_size(found.free)} are free"
-    needed = (
+    needs = (
         "not known, for none is here"
         if found.needed is None
         else f"from {_size(found.needed[0])} to {_size(found.needed[1])}, as they share layers"
