@@ -6,11 +6,15 @@ What the agent may know becomes an :class:`~swe_memory.records.Issue`; everythin
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from difflib import get_close_matches
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +146,21 @@ def _check(row: Mapping[str, Any], identity: str) -> None:
         raise UsageError(f"{identity}: the id cannot be a file name", "Use letters, digits, '_', '-' and '.' only.")
     if row["eval_type"] not in _EVAL_TYPES:
         raise UsageError(f"{identity}: eval_type is {row['eval_type']!r}", f"swebench knows {' and '.join(_EVAL_TYPES)}.")
+    if (parsers := known_parsers()) and row["log_parser"] not in parsers:
+        near = get_close_matches(row["log_parser"], parsers, n=3, cutoff=0.0)
+        what = f"{identity}: there is no log_parser {row['log_parser']!r} in the installed swebench"
+        raise UsageError(what, f"Nearest: {', '.join(near)}. It knows {len(parsers)}.")
+
+
+@cache
+def known_parsers() -> frozenset[str]:
+    """The log parsers of the installed swebench, read from its source: importing it takes seconds. Empty where it is not installed or looks otherwise."""
+    package = find_spec("swebench")
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        with contextlib.suppress(OSError):
+            source = (Path(folder) / "harness" / "log_parsers" / "__init__.py").read_text(encoding="utf-8")
+            return frozenset(re.findall(r'^ +"(parse_\w+)": parse_\w+,$', source.partition("PARSER_REGISTRY")[2], re.MULTILINE))
+    return frozenset()
 
 
 def names_of_tests(value: Any, identity: str, column: str) -> tuple[str, ...]:

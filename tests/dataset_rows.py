@@ -14,7 +14,7 @@ CANARIES = {
     "FAIL_TO_PASS": '["CANARY-F2P"]',
     "PASS_TO_PASS": '["CANARY-P2P"]',
     "image": "CANARY-IMAGE",
-    "log_parser": "CANARY-PARSER",
+    "log_parser": "parse_log_sqlfluff",
 }
 CLASSIC = {"image": ..., "eval_script": ..., "log_parser": ..., "eval_type": ...}
 

@@ -6,6 +6,8 @@ import json
 import math
 import pickle
 import re
+import subprocess
+import sys
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -18,7 +20,7 @@ from dataset_rows import CLASSIC, row, written
 from unidiff import PatchSet
 
 from harness.dataset import load_dataset, rows_hash
-from harness.instances import instance_from_row
+from harness.instances import instance_from_row, known_parsers
 from swe_memory.errors import UsageError
 from swe_memory.records import to_json
 
@@ -102,6 +104,7 @@ def test_local_repositories_are_found_by_name(tmp_path: Path) -> None:
         ({"FAIL_TO_PASS": '"test_a"'}, "FAIL_TO_PASS is not a list of test names"),
         ({"PASS_TO_PASS": [1]}, "PASS_TO_PASS is not a list of test names"),
         ({"eval_type": "guess"}, "eval_type is 'guess'"),
+        ({"log_parser": "parse_log_pyest"}, "no log_parser 'parse_log_pyest' in the installed swebench.*\n.*parse_log_pytest"),
         ({"created_at": "yesterday"}, "created_at .* yesterday|yesterday"),
     ],
 )
@@ -239,3 +242,14 @@ def test_the_example_of_the_documentation_loads(tmp_path: Path) -> None:
     assert instance.grading.test_patch in instance.grading.eval_script
     told = set(re.findall(r"^\| `(\w+)`", page, re.M))
     assert set(made) <= told  # every column of the example is explained
+
+
+def test_the_known_log_parsers_are_swebenchs_own() -> None:
+    """They are read from its source; another version may write them down in another way."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from swebench.harness.log_parsers import PARSER_REGISTRY; print(*PARSER_REGISTRY, sep='\\n')"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert known_parsers() == set(done.stdout.split())

@@ -155,8 +155,9 @@ def test_a_machine_without_what_the_tests_need_is_an_infra_failure(instance: Ins
 
 
 def test_an_unknown_log_parser_is_an_infra_failure(instance: Instance, grader: Grader, tmp_path: Path) -> None:
-    row = {**instance.grading.row, "log_parser": "parse_log_of_nobody"}
-    done = grader.grade(instance_from_row(row, repository=instance.repository), instance.grading.patch, workspace=tmp_path)
+    """One that this side's look at the installed swebench let pass."""
+    unknown = dataclasses.replace(instance.grading, row={**instance.grading.row, "log_parser": "parse_log_of_nobody"})
+    done = grader.grade(dataclasses.replace(instance, grading=unknown), instance.grading.patch, workspace=tmp_path)
     assert done.outcome == "infra"
     assert "parse_log_of_nobody" in done.reason
 
