@@ -22,6 +22,7 @@ from swe_memory.pricing import Price, price
 from swe_memory.rate import RateLimiter, Stopped
 from swe_memory.records import Usage
 from swe_memory.wire import Reply, Tokens, cached, seconds_to_wait, sendable
+from swe_memory.within import GivenUp, Late, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,7 @@ Effort = Literal["low", "medium", "high", "xhigh", "max"]
 FailureKind = Literal["invalid", "truncated", "refused", "paused", "too_long", "unexpected"]
 
 # What stops an answer, and what that makes of it. Everything else ("end_turn", "stop_sequence") leaves a text to parse.
+_GRACE = 0.5  # seconds by which the HTTP client's own limit, which closes the connection, comes first
 _STOPPED: dict[str, tuple[FailureKind, str]] = {
     "refusal": ("refused", "the model refused to answer"),
     "pause_turn": ("paused", "the model paused its turn, which only makes sense with server tools, and none were offered"),
@@ -85,11 +87,12 @@ class Claude:
 
     ``model`` is a name of the Anthropic API's, ``bedrock:NAME`` or ``vertex:NAME``: those two are asked through the SDK's clients for them, which find
     credentials and region as their documentation says (neither was tried against the service). ``base_url`` and ``api_key`` default to what the SDK reads from
-    the environment (for the API: ANTHROPIC_BASE_URL; ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or a profile). ``timeout`` is in seconds for one try,
-    ``max_wait`` in seconds for one ``retry-after``: a server that asks for more is not waited for. ``max_tokens`` bounds the answer, thinking included.
-    ``limiter`` is asked before each request that is sent, the SDK's retries among them; its tokens are what may be used at most until the answer says what
-    was, tokens read from a cache included although the API does not count them. The SDK's own pause before a retry is not cut short by the limiter's
-    ``stop``. Raises UsageError, before anything is sent, where there is no key or where ``budget`` limits the cost of a model whose price is not known.
+    the environment (for the API: ANTHROPIC_BASE_URL; ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or a profile). ``timeout`` is in seconds for one try, up to the
+    reply's last byte, ``max_wait`` in seconds for one ``retry-after``: a server that asks for more is not waited for. ``max_tokens`` bounds the answer,
+    thinking included. ``limiter`` is asked before each request that is sent, the SDK's retries among them; its tokens are what may be used at most until the
+    answer says what was, tokens read from a cache included although the API does not count them. Its ``stop`` also gives up a request under way; the SDK's
+    own pause before a retry it does not cut short. Raises UsageError, before anything is sent, where there is no key or where ``budget`` limits the cost of a
+    model whose price is not known.
     """
 
     def __init__(
@@ -291,12 +294,22 @@ class Claude:
                 raise OutOfTime(f"{self._client.base_url} was not asked: the time for this call is over")
             request = request.copy(timeout=_patience(min(left, self._timeout)))
         try:
-            response = call_next(request)
-        except anthropic.APITimeoutError:
+            response = within(
+                _GRACE + (self._timeout if left is None else min(left, self._timeout)), lambda: call_next(request), self._limiter.stop
+            )
+        except GivenUp:
+            raise Stopped from None
+        except (anthropic.APITimeoutError, Late) as late:
             left = self._seconds_left()
             if left is not None and left <= 0:
                 raise OutOfTime(f"{self._client.base_url} did not answer within the time for this call") from None
-            raise
+            if isinstance(late, anthropic.APITimeoutError):
+                raise
+            raise anthropic.RetryableError("late") from ModelCallError(
+                f"{self._client.base_url} began to answer and did not come to the end in {self._timeout:g} s",
+                "try again, or raise the time-out",
+                retryable=True,
+            )
         self._refuse_to_wait(response, self._seconds_left())
         if response.status_code < 400:
             try:

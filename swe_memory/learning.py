@@ -7,7 +7,7 @@ extractor, supersedes what was learned from it before.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -35,6 +35,7 @@ from swe_memory.store.workspace import Workspace
 # One commit for so many attempts: a commit costs some 60 ms when several processes learn, an attempt by rules less.
 BATCH = 25
 _MAX_PATHS = 200
+_MAX_REASON = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ def _prepare(run: _Run, order: int, attempt: Attempt, recall: Recall | None) -> 
     uses = _uses(run, attempt, key, recall)
     outcome = Learned(key, name(attempt.issue.id), "nothing", bank_version=run.state.seq)
     if verdict.outcome == "unknown":
-        return _Prepared(order, outcome, uses=uses)
+        return _Prepared(order, replace(outcome, reason=_reason("its outcome is unknown", verdict.reason)), uses=uses)
     # Looked up as of the last commit of this run. What others learned since is found by the commit, which lets the first one count.
     known = run.state.experiences.get(key)
     lesson = {"outcome": verdict.outcome, "verdict_source": verdict.source, "extractor": run.extractor.name}
@@ -208,7 +209,8 @@ def _prepare(run: _Run, order: int, attempt: Attempt, recall: Recall | None) -> 
     extraction = run.extractor.extract(shown)
     if not extraction.usable:
         # Not stored, so that it does not count as known: the next run asks again.
-        return _Prepared(order, replace(outcome, rejected=extraction.rejected, usage=extraction.usage), uses=uses)
+        why = _why_nothing(run.extractor.name, extraction, extraction.rejected)
+        return _Prepared(order, replace(outcome, rejected=extraction.rejected, usage=extraction.usage, reason=why), uses=uses)
     items, rejected = _items(run, attempt, key, issue.repo, extraction)
     outcome = replace(
         outcome,
@@ -217,8 +219,24 @@ def _prepare(run: _Run, order: int, attempt: Attempt, recall: Recall | None) -> 
         quarantined=_quarantined(items),
         rejected=rejected,
         usage=extraction.usage,
+        reason="" if items else _why_nothing(run.extractor.name, extraction, rejected),
     )
     return _Prepared(order, outcome, Ready(_experience(run, shown, attempt, issue, key), text_hash(attempt.issue.text), items), uses)
+
+
+def _why_nothing(extractor: str, extraction: Extraction, rejected: Sequence[Rejection]) -> str:
+    """Why an attempt with a verdict gave no item, as :attr:`Learned.reason` says it."""
+    if not extraction.usable:
+        return _reason("its extractor's answer could not be used", rejected[0].reason if rejected else "")
+    if rejected:
+        return _reason(f"every draft of it was refused ({len(rejected)})", rejected[0].reason)
+    return tidy(" ".join(extraction.reason.split()), _MAX_REASON) or f"{name(extractor)} made no draft of it"
+
+
+def _reason(what: str, why: str) -> str:
+    """``what``, and after a colon the reason that was given for it, where one was: on one line, without secrets."""
+    why = tidy(" ".join(why.split()), _MAX_REASON)
+    return f"{what}: {why}" if why else what
 
 
 def _quarantined(items: Iterable[MemoryItem]) -> tuple[MemoryItem, ...]:
@@ -326,7 +344,7 @@ def _commit(run: _Run) -> list[Learned]:
     for p in pending:
         outcome = replace(p.outcome, bank_version=version)
         if p.ready is not None and state.experiences[p.ready.experience.key].txn != txn:
-            outcome = replace(outcome, status="already")  # another process learned it at the same moment; its copy counts
+            outcome = replace(outcome, status="already", reason="")  # another process learned it at the same moment; its copy counts
         finished.append(outcome)
     stored: dict[str, list[MemoryItem]] = {}
     there = [outcome.key for outcome in finished if outcome.status == "already"]

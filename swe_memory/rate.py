@@ -27,13 +27,14 @@ _LOOK_SECONDS = 0.25
 
 
 class Stopped(ModelError):
-    """The run was stopped while a request waited for its turn; it was not sent. ``usage`` is what was already used for the question given up."""
+    """The run was stopped while a request waited for its turn, or for its answer. ``usage`` is what was already used for the question given up; what a
+    request used that was given up under way nobody tells."""
 
     retryable = True
     stop = True
 
     def __init__(self) -> None:
-        super().__init__("stopped while waiting for the rate limit", "Start again: what is done is kept.")
+        super().__init__("stopped while a request waited", "Start again: what is done is kept.")
         self.usage = Usage()
 
 
@@ -98,6 +99,11 @@ class RateLimiter:
         self._tokens = _Bucket(tokens_per_minute, now) if tokens_per_minute is not None else None
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
+
+    @property
+    def stop(self) -> threading.Event | None:
+        """What ends the waiting."""
+        return self._stop
 
     @contextmanager
     def request(self, estimated_tokens: int) -> Iterator[Callable[[int], None]]:

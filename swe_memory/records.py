@@ -247,6 +247,7 @@ class Extraction:
     """What an extractor made of one attempt: at most three drafts, what it rejected, and what it cost.
 
     ``usable`` is False where a model answered, but not in a way that could be read: then nothing counts as learned, and the attempt can be asked about again.
+    ``reason`` says, where there is no draft, why there is none: one line for people.
     """
 
     drafts: tuple[ItemDraft, ...] = ()
@@ -255,6 +256,7 @@ class Extraction:
     model: str = ""
     prompt: str = ""
     usable: bool = True
+    reason: str = ""
 
 
 class Extractor(Protocol):
@@ -386,7 +388,8 @@ class Learned:
     """What one call of learn did.
 
     ``status``: ``learned``, ``already`` (same attempt, verdict and extractor: nothing done), ``superseded`` (a changed verdict replaced what was there),
-    ``nothing`` (unknown outcome or no draft: the experience is kept where there is a verdict, no item).
+    ``nothing`` (unknown outcome or no draft: the experience is kept where there is a verdict, no item). ``reason`` says why it was nothing, in one line for
+    people; "" for every other status. What follows its first colon is about this attempt alone.
     """
 
     key: str
@@ -397,6 +400,7 @@ class Learned:
     rejected: tuple[Rejection, ...] = ()
     usage: Usage = Usage()
     bank_version: int = 0
+    reason: str = ""
 
 
 def to_json(record: object) -> str:

@@ -12,6 +12,7 @@ The shapes come from the API reference and the SDK's types: https://docs.anthrop
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -184,6 +185,23 @@ class Hang:
 
 
 @dataclass(frozen=True)
+class Drip:
+    """A message whose body comes a byte at a time and never to its end, until the client gives up or the server is closed."""
+
+    message: Message = field(default_factory=lambda: Message("drip " * 2_000))
+
+    def send(self, exchange: Exchange) -> None:
+        body = json.dumps(self.message.payload(exchange)).encode()
+        exchange.write(200, b"", promised=len(body))
+        with contextlib.suppress(OSError):
+            for byte in body:
+                if exchange.server.closing.wait(0.05):
+                    break
+                exchange.more(bytes([byte]))
+        exchange.hang_up()
+
+
+@dataclass(frozen=True)
 class Wait:
     """The reply once ``ready`` is set: lets a test hold calls open together without a clock."""
 
@@ -227,6 +245,10 @@ class Exchange:
             self.handler.send_header(name, value)
         self.handler.send_header("content-length", str(len(body) if promised is None else promised))
         self.handler.end_headers()
+        self.handler.wfile.write(body)
+
+    def more(self, body: bytes) -> None:
+        """More of the body that was promised."""
         self.handler.wfile.write(body)
 
     def hang_up(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_anthropic import KEY, Cut, Error, FakeAnthropic, Hang, Message, Raw, Request, Wait, isolate
+from fake_anthropic import KEY, Cut, Drip, Error, FakeAnthropic, Hang, Message, Raw, Reply, Request, Wait, isolate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
@@ -20,6 +20,7 @@ from swe_memory.budget import Budget, BudgetSpent
 from swe_memory.claude import RAW_LIMIT, Answer, Claude, Failure, ModelCallError
 from swe_memory.errors import UsageError
 from swe_memory.pricing import parse, price
+from swe_memory.rate import RateLimiter, Stopped
 
 
 class Colour(BaseModel):
@@ -224,6 +225,29 @@ def test_a_lasting_fault_is_a_retryable_error(connect: Connect, fault: Error | C
         assert caught.value.hint
         assert (caught.value.retryable, caught.value.stop) == (True, False)
         assert claude.usage.calls == 0
+
+
+def test_a_reply_that_drips_is_a_try_that_failed(connect: Connect) -> None:
+    """The HTTP client's limit is for each read, and there is always something to read."""
+    with FakeAnthropic([Drip(), GOOD]) as api:
+        claude = connect(api, timeout=0.2, max_retries=1)
+        assert isinstance(_ask(claude), Answer) and claude.retries == 1
+    with FakeAnthropic([Drip()]) as api, pytest.raises(ModelCallError, match="did not come to the end in 0.2 s") as caught:
+        _ask(connect(api, timeout=0.2, max_retries=0))
+    assert caught.value.retryable and not caught.value.stop
+
+
+@pytest.mark.parametrize("reply", [Hang(), Drip()], ids=["silent", "dripping"])
+def test_a_request_under_way_is_given_up_when_the_run_is_stopped(connect: Connect, reply: Reply) -> None:
+    stop = threading.Event()
+
+    def script(_: Request) -> Reply:
+        stop.set()
+        return reply
+
+    with FakeAnthropic(script) as api, pytest.raises(Stopped):
+        _ask(connect(api, limiter=RateLimiter(stop=stop)))
+    assert len(api.requests) == 1
 
 
 def test_a_server_that_does_not_answer_is_given_up(connect: Connect) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_anthropic import KEY, Cut, Error, FakeAnthropic, Hang, Message, Raw, Reply, Request, isolate, tool_use
+from fake_anthropic import KEY, Cut, Drip, Error, FakeAnthropic, Hang, Message, Raw, Reply, Request, isolate, tool_use
 from scripted_model import ScriptedModel
 
 from harness.agents.mini_config import load_mini, swebench_config
@@ -231,8 +231,9 @@ def test_no_call_is_made_beyond_a_limit_and_the_attempt_ends_with_its_status() -
         assert api.requests == []
 
 
-def test_a_call_that_outlasts_the_attempts_time_ends_it_by_that_limit() -> None:
-    with FakeAnthropic([Hang(), Hang()]) as api:
+@pytest.mark.parametrize("reply", [Hang(), Drip()], ids=["silent", "dripping"])
+def test_a_call_that_outlasts_the_attempts_time_ends_it_by_that_limit(reply: Reply) -> None:
+    with FakeAnthropic([reply, reply]) as api:
         meter = Meter(Limits(seconds=0.3))
         assert ended(model(api, meter))[0]["extra"]["exit_status"] == "TimeLimitExceeded"
         assert len(api.requests) == 1, "there is no time to try again"

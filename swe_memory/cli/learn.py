@@ -71,7 +71,8 @@ def learn(
     \b
     JSON: {bank, bank_version, session, found, read, learned, already, superseded, nothing, items: {added, quarantined, rejected,
       by_polarity, by_reach}, verdicts: {resolved, unresolved, unknown, source}, usage, stopped, problems: [{where, what}], missing: {what: count},
-      attempts: [{issue_id, status, items: [id], quarantined: [id], rejected: [reason]}]}
+      attempts: [{issue_id, status, reason, items: [id], quarantined: [id], rejected: [reason]}]}
+    An attempt's reason says why it gave nothing, "" where it gave something.
     """
     from swe_memory.progress import Progress
     from swe_memory.sources import scan
@@ -124,6 +125,7 @@ def learn(
                 {
                     "issue_id": entry.issue_id,
                     "status": entry.status,
+                    "reason": entry.reason,
                     "items": [item.id for item in entry.items],
                     "quarantined": [item.id for item in entry.quarantined],
                     "rejected": [rejection.reason for rejection in entry.rejected],
@@ -149,6 +151,19 @@ def _attempt(file: AttemptFile, judge: Judge | None, verdicts: Counter[str]) -> 
     return attempt
 
 
+def _why_nothing(reasons: list[tuple[str, str]]) -> list[str]:
+    """A line for each kind of reason, the most frequent first: how many attempts, which, and the whole reason where it is the same for all."""
+    kinds: dict[str, list[tuple[str, str]]] = {}
+    for issue_id, reason in reasons:
+        kinds.setdefault(reason.partition(":")[0], []).append((issue_id, reason))
+    lines = []
+    for kind, members in sorted(kinds.items(), key=lambda pair: -len(pair[1])):
+        names = ", ".join(issue_id for issue_id, _ in members[:3]) + (f" and {len(members) - 3} more" if len(members) > 3 else "")
+        whole = members[0][1] if len({reason for _, reason in members}) == 1 else f"{kind} (--json says more of each)"
+        lines.append(f"nothing from {len(members)} ({names}): {options.shorten(whole, 240)}")
+    return lines
+
+
 def _print(result: dict[str, object]) -> None:
     items, verdicts, missing = result["items"], result["verdicts"], result["missing"]
     assert isinstance(items, dict) and isinstance(verdicts, dict) and isinstance(missing, dict)
@@ -168,6 +183,8 @@ def _print(result: dict[str, object]) -> None:
         click.echo(f"  {count} without {what}")
     problems, attempts = result["problems"], result["attempts"]
     assert isinstance(problems, list) and isinstance(attempts, list)
+    for line in _why_nothing([(attempt["issue_id"], attempt["reason"]) for attempt in attempts if attempt["reason"]]):
+        click.echo(f"  {line}")
     refused = [(attempt["issue_id"], reason) for attempt in attempts for reason in attempt["rejected"]]
     for issue_id, reason in refused[:5]:
         click.echo(f"  refused, {issue_id}: {options.shorten(reason, 120)}")

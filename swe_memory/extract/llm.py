@@ -56,7 +56,7 @@ class LLMExtractor:
         """
         outcome = attempt.verdict.outcome
         if outcome == "unknown":
-            return Extraction(model=self._claude.model)
+            return Extraction(model=self._claude.model, reason="its outcome is unknown")
         shown = {"attempt": self._shown(attempt, 1)}
         if outcome == "resolved":
             return self._ask("extract_success", "success", (attempt,), shown)
@@ -92,7 +92,8 @@ class LLMExtractor:
             )
             return Extraction((), (rejection,), answer.usage, model, prompt.ref, usable=False)
         drafts, rejected = _check([_draft(lesson, polarity) for lesson in answer.value.items], attempts)
-        return Extraction(drafts, rejected, answer.usage, model, prompt.ref)
+        reason = "" if answer.value.items else "the model found nothing in it that is worth keeping"
+        return Extraction(drafts, rejected, answer.usage, model, prompt.ref, reason=reason)
 
 
 def _draft(lesson: Lesson, polarity: Polarity) -> ItemDraft:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from ..records import Attempt, Extraction, ItemDraft
 from .material import Material, plural
 from .rules_failure import failure_drafts
-from .rules_success import success_drafts, tests
+from .rules_failure import plain as plain_failure
+from .rules_success import GOOD, success_drafts, tests
+from .rules_success import plain as plain_success
 from .validate import clean_drafts
 
 _ENDINGS = {
@@ -33,12 +35,36 @@ class RulesExtractor:
 
     def extract(self, attempt: Attempt) -> Extraction:
         """At most three valid drafts; an unknown outcome gives none. Never raises for an odd attempt: it only finds less in it."""
-        if attempt.verdict.outcome == "unknown" or not attempt.trajectory.steps:
-            return Extraction()
+        if attempt.verdict.outcome == "unknown":
+            return Extraction(reason="its outcome is unknown")
+        if not attempt.trajectory.steps:
+            return Extraction(reason="it has no steps")
         material = Material(attempt)
-        drafts = success_drafts(material) if attempt.verdict.outcome == "resolved" else [*_ending(material), *failure_drafts(material)]
+        passed = attempt.verdict.outcome == "resolved"
+        drafts = success_drafts(material) if passed else [*_ending(material), *failure_drafts(material)]
         accepted, rejected = clean_drafts(drafts, attempt)
-        return Extraction(accepted, rejected)
+        if not accepted:
+            more, refused = clean_drafts(plain_success(material) if passed else plain_failure(material), attempt)
+            accepted, rejected = more, (*rejected, *refused)
+        return Extraction(accepted, rejected, reason="" if accepted else _why_nothing(material))
+
+
+def _why_nothing(material: Material) -> str:
+    """Which of the things that items are made of the attempt lacks."""
+    patch = material.attempt.trajectory.patch
+    if not material.sources:
+        if patch is None:
+            return "the trajectory does not say what was changed (it has no patch)"
+        return "its patch changes no source file" if patch.strip() else "it changed nothing (its patch is empty)"
+    told = material.causes and material.causes[0].score >= GOOD
+    lacks = [
+        "its agent told a cause, but not in few words what was done about it"
+        if told
+        else "no sentence of its agent tells a cause or a fix clearly",
+        *([] if material.run is not None else ["no run of existing tests was seen"]),
+        f"its patch ({plural(material.changed_lines, 'changed line')} of source) is none that few words can tell",
+    ]
+    return f"the rules found nothing in it to make an item of: {', '.join(lacks[:-1])}, and {lacks[-1]}"
 
 
 def _ending(material: Material) -> list[ItemDraft]:

@@ -87,8 +87,13 @@ def _nothing_kept(material: Material) -> list[ItemDraft]:
     ]
 
 
-def _tried(material: Material) -> list[ItemDraft]:
-    """What was changed, what was believed, and what was seen but left alone."""
+def plain(material: Material) -> list[ItemDraft]:
+    """For an attempt that shows too little for anything else: the change that was not enough, where the patch or its agent tells it in few words."""
+    return _tried(material, bare=True)
+
+
+def _tried(material: Material, bare: bool = False) -> list[ItemDraft]:
+    """What was changed, what was believed, and what was seen but left alone: two things of that, or with ``bare`` one and what the change did."""
     if not material.main_path:
         return []
     shape = material.shape.name if material.shape is not None else ""
@@ -104,7 +109,8 @@ def _tried(material: Material) -> list[ItemDraft]:
     did = done(material)
     description = f"An attempt that changed {scope} did not resolve its issue" + (f": {lower_first(did)}" if did else ".")
     description = description.replace("changed only the new ", "added only ").replace("changed the new ", "added ")
-    if len(description) > 300 or len(sentences(description)) > 1:
+    fits = len(description) <= 300 and len(sentences(description)) <= 1
+    if not fits:
         description = f"An attempt that changed {scope} did not resolve its issue."
         description = description.replace("changed only the new ", "added only ").replace("changed the new ", "added ")
     lines = []
@@ -127,10 +133,10 @@ def _tried(material: Material) -> list[ItemDraft]:
         elif passed and material.run is not None:
             lines.append(f"`{material.run.command}` passed all the same, so it does not cover what was missing.")
         elif not material.found.tests:
-            lines.append("No existing test was run; only scripts written for the change were.")
+            lines += ["No existing test was run; only scripts written for the change were."] if material.found.checks else []
         elif material.found.tests[-1].result == "failed":
             lines.append(f"The last run of existing tests (`{' '.join(material.found.tests[-1].part.words)[:80]}`) still failed.")
-    if len(lines) < 2 and believed is None:
+    if len(lines) < (1 if bare and did and fits else 2) and believed is None:
         return []
     return [material.draft(title, description, " ".join(lines[:3]), "attempt", "repository")]
 

@@ -9,6 +9,7 @@ from .catalogue import MAX_LINES
 from .material import Material, fit, listing, lower_first, plural, short_path
 from .prose import HEDGE
 from .testing import TestRun, targets_of
+from .validate import MAX_TITLE
 
 GOOD = 5.5
 """From this score on a sentence about the cause or the fix stands on its own; found by reading about a hundred of them."""
@@ -29,9 +30,10 @@ def verified(material: Material) -> str:
     parts = []
     if found.reproduced:
         parts.append("a reproduction of its own before and after")
-    if material.run is not None and found.tests:
+    # Tests that ran before the change alone did not check it.
+    if material.run is not None and found.first_edit is not None and material.run.step >= found.first_edit:
         parts.append(f"`{material.run.command}`")
-    elif found.checks_after_last_edit and not parts:
+    elif found.tried_after and not parts:
         parts.append("own scripts")
     return " and ".join(parts)
 
@@ -107,6 +109,23 @@ def _cause(material: Material) -> list[ItemDraft]:
     if how and len(lines) < 3:
         lines.append(f"It was checked with {how}.")
     return [material.draft(title, description, " ".join(lines), "strategy", "repository")] if lines else []
+
+
+def plain(material: Material) -> list[ItemDraft]:
+    """For an attempt that shows too little for anything else: its change, where the patch tells it in few words, and how it was checked."""
+    did = shown(material)
+    if not material.main_path or not did:
+        return []
+    old, new = material.exchanged or ("", "")
+    what = material.shape.name if material.shape is not None else f"`{new}` for `{old}`" if old and new else ""
+    symbol = material.main_symbol or short_path(material.main_path, 1)
+    title = titled(symbol, material.main_path, what)
+    if len(title) > MAX_TITLE:
+        title = titled(symbol, material.main_path, "")
+    how = verified(material)
+    content = f"What worked: {plural(material.changed_lines, 'changed line')} of source, in {material.scope}."
+    content += f" It was checked with {how}." if how else ""
+    return [material.draft(title, did, content, "strategy", "repository")]
 
 
 def titled(symbol: str, path: str, what: str) -> str:

@@ -142,7 +142,7 @@ def exchanged(found: tuple[Hunk, ...], path: str) -> tuple[str, str] | None:
 
 
 def _joined(tokens: list[str]) -> str:
-    text = re.sub(r"(?<=[(\[.]) | (?=[)\].,(\[:])", "", " ".join(tokens))
+    text = re.sub(r"(?<=[(\[.]) | (?=[)\].,(\[:])|(?<=(?<!\w)[rbfuRBFU]) (?=['\"])", "", " ".join(tokens))
     return re.sub(r" ?= ?(?=[\w'\"])", "=", text) if "==" not in text else text.replace("= =", "==")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from ..patches import edited_paths, files, is_test_path, source_paths
+from ..patches import edited_paths, edited_symbols, files, is_test_path, source_paths
 from ..records import Action, Issue, Trajectory
 from .commands import Kind, Part, parse
 
@@ -42,6 +42,9 @@ _REREADS = re.compile(
     r"\b(?:PR|issue|description|ticket|task|report|user|reporter) (?:says|said|mentions?|asks?|suggests?|wants?|states?|describes?|claims?)\b",
     re.IGNORECASE,
 )
+_SCRIPT = re.compile(r"\.(?:py|sh|js|ts|rb|pl|php|R|java)$")
+_NO_SCRIPT = {"setup.py", "conftest.py"}
+_ASKS = {"--version", "-V", "--help", "-h"}
 _DOUBT = re.compile(r"\b(?:wait|hmm|strange|confus\w+|weird|unexpected\w*|actually)\b", re.IGNORECASE)
 
 
@@ -132,8 +135,38 @@ class Signals:
 
     @cached_property
     def reproduced(self) -> bool:
-        """Whether something was run before the first source edit."""
-        return self.first_edit is not None and any(e.step < self.first_edit for e in self.checks)
+        """Whether the agent tried the fault by something of its own before the first source edit, and again (the same or another) after the last one.
+
+        A script file, a test that it wrote, a program given by ``-c`` or as a here-document and a module that is run count alike.
+        """
+        return bool(self.edits) and any(self._tries(e) for e in self.events[: self.events.index(self.edits[0])]) and self.tried_after
+
+    @cached_property
+    def tried_after(self) -> bool:
+        """Whether something of the agent's own was run after the last source edit, as :attr:`reproduced` counts it."""
+        return bool(self.edits) and any(self._tries(e) for e in self.events[len(self.events) - self.events[::-1].index(self.edits[-1]) :])
+
+    def _tries(self, event: Event) -> bool:
+        """Whether a check runs something of the agent's own that may show the fault: not the repository's tests, nor a look at what is installed."""
+        if event.result is None or not event.own:
+            return False
+        words = event.part.words
+        if event.kind == "test" or any(_SCRIPT.search(word) and word.rsplit("/", 1)[-1] not in _NO_SCRIPT for word in words):
+            return True
+        # `import boxes; print(boxes.__version__)` and `python -m pip` try nothing: a program has to name something that is edited, a module its package.
+        if "-m" in words[:-1]:
+            package = words[words.index("-m") + 1].split(".")[0]
+            return not _ASKS.intersection(words) and any(package in path.rsplit(".", 1)[0].split("/") for path in self.sources)
+        return not self._edited_names.isdisjoint(re.findall(r"[A-Za-z_]\w*", event.part.body))
+
+    @cached_property
+    def _edited_names(self) -> frozenset[str]:
+        """Modules, folders below the top one, functions and classes that the patch edits; the top folder alone for a package's ``__init__``."""
+        names = {symbol for dotted in edited_symbols(self.patch) for symbol in dotted.split(".")}
+        for path in self.sources:
+            parts = path.rsplit(".", 1)[0].removesuffix("/__init__").split("/")
+            names.update(parts[1:] or parts)
+        return frozenset(names)
 
     @cached_property
     def broke_tests(self) -> tuple[Event, ...]:

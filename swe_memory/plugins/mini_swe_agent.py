@@ -18,8 +18,9 @@
     agent = MemoryAgent(agent, bank="memory.lance", repo="acme/shop", tests="python -m pytest -q")  # the changed line
     print(agent.run(Path("issue.md").read_text())["exit_status"])
 
-Before a run the one item that matters is recalled and comes at the end of the system prompt; after it the attempt is learned from. A memory that fails is said
-in the log (logger ``swe_memory``) and never ends the agent's run. mini-SWE-agent 2 is meant; nothing of it is imported here.
+Before a run the one item that matters is recalled and comes at the end of the system prompt; after it the attempt is learned from. What it taught, or why it
+taught nothing, is said in the log (logger ``swe_memory``, INFO). So is a memory that fails (WARNING), which never ends the agent's run. mini-SWE-agent 2 is
+meant; nothing of it is imported here.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class MemoryAgent:
         self.recall: Recall | None = None
         """What the last run was given; None where nothing could be asked."""
         self.learned: Learned | None = None
-        """What the last run taught; None where nothing could be learned."""
+        """What the last run taught, and in its ``reason`` why it taught nothing; None where nothing could be learned, which ``problems`` tells of."""
         self.problems: list[str] = []
         """What went wrong with memory, if anything did, in all runs."""
 
@@ -126,6 +127,7 @@ class MemoryAgent:
             verdict = self._judge(issue, trajectory)
             with self._open() as bank:
                 self.learned = bank.learn(issue, trajectory, verdict, extractor=self._extractor, recall=self.recall)
+            _log.info("memory: %s", _told(self.learned))
         return result
 
     @contextmanager
@@ -201,3 +203,13 @@ class MemoryAgent:
         more = {"timeout": seconds} if seconds and "timeout" in inspect.signature(execute).parameters else {}
         done: dict[str, Any] = execute({"command": command}, **more)
         return done
+
+
+def _told(learned: Learned) -> str:
+    """What one run taught, as a line of the log."""
+    if learned.status == "nothing":
+        return f"nothing was learned from {learned.issue_id}: {learned.reason}"
+    if learned.status == "already":
+        return f"this attempt at {learned.issue_id} was learned before"
+    aside = f", {len(learned.quarantined)} quarantined" if learned.quarantined else ""
+    return f"learned from {learned.issue_id}: {'; '.join(item.title for item in learned.items) or 'no item for use'}{aside}"
