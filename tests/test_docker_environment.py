@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from containers import build_image, make_base_image, once
 from engine_proxy import EngineProxy
+from minisweagent.exceptions import InterruptAgentFlow
 
+from harness.agents.mini_environment import MiniEnvironment
 from harness.clean import find_containers, remove_leftovers
 from harness.environments import Environment
 from harness.environments.docker import ContainerLimits, DockerEnvironment, Labels
 from harness.environments.engine import connect, describe
 from harness.environments.owner import Owner
+from harness.metering import Limits, Meter
 from swe_memory.errors import InfraError
 
 if TYPE_CHECKING:
@@ -477,3 +480,19 @@ def test_an_engine_that_is_killed_and_started_again_and_a_full_disk_are_the_mach
             DockerEnvironment(client, image, labels=Labels("t"), workdir="/root")
     assert containers(client, "t") == []
     client.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["rm -f $(command -v sh)", "ln -sf /bin/false $(command -v sh)", "chmod 0 $(command -v sh)", "rm -rf /usr/lib /usr/lib64 /lib /lib64"],
+    ids=["no shell", "another program", "no permission", "no libraries"],
+)
+def test_an_agent_that_breaks_its_shell_has_failed_and_not_the_machine(make: Make, damage: str) -> None:
+    environment = make()
+    assert environment.execute(damage).broken == ""
+    execution = environment.execute("echo hi")
+    assert execution.broken and execution.returncode == 127 and "no command can be started any more" in execution.output
+    assert environment.execute("echo hi") is execution
+    with pytest.raises(InterruptAgentFlow) as ended:
+        MiniEnvironment(environment, Limits(), Meter(Limits()), "/testbed").execute({"command": "echo hi"})
+    assert ended.value.messages[-1]["extra"] == {"exit_status": "EnvironmentBroken", "submission": ""}

@@ -7,12 +7,14 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from minisweagent.exceptions import Submitted
+from minisweagent.exceptions import InterruptAgentFlow, Submitted
 
 if TYPE_CHECKING:
     from harness.environments import Environment
     from harness.metering import Limits, Meter
 
+BROKEN = "EnvironmentBroken"
+"""Exit status of an attempt whose agent left itself no shell. It has submitted nothing, as where a limit is reached."""
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 # What stands for the middle of an output that is longer than what is kept (harness.environments.bounded). No line of a patch begins so.
@@ -33,13 +35,16 @@ class MiniEnvironment:
         self.cut_off = False
 
     def execute(self, action: Mapping[str, Any], cwd: str = "") -> dict[str, Any]:
-        """Run the command of ``action``: {output, returncode, exception_info}. Raises Submitted where it submits."""
+        """Run the command of ``action``: {output, returncode, exception_info}. Raises Submitted where it submits, InterruptAgentFlow where no command can be
+        run any more."""
         command = str(action.get("command", ""))
         if cwd:
             command = f"cd -- {shlex.quote(cwd)} || exit\n{command}"
         left = self._meter.seconds_left
         seconds = self._seconds if left is None else min(self._seconds, left)
         execution = self._environment.execute(command, timeout=seconds)
+        if execution.broken:
+            raise InterruptAgentFlow({"role": "exit", "content": execution.output, "extra": {"exit_status": BROKEN, "submission": ""}})
         output: dict[str, Any] = {"output": execution.output, "returncode": execution.returncode, "exception_info": ""}
         if execution.timed_out:
             said = f"An error occurred while executing the command: it ran for more than {seconds:g} s and was ended."

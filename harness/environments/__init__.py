@@ -11,12 +11,14 @@ from typing import Protocol
 class Execution:
     """What one command printed (standard output and error together, in order, bounded) and how it ended.
 
-    ``returncode`` is 124 where the time limit ended it (then ``timed_out`` is true), negative where a signal did.
+    ``returncode`` is 124 where the time limit ended it (then ``timed_out`` is true), negative where a signal did. ``broken`` says why no command can be
+    started any more, where earlier ones broke what commands need (removed the shell, say): the agent's doing, which lasts; "" otherwise.
     """
 
     output: str
     returncode: int
     timed_out: bool = False
+    broken: str = ""
 
 
 class Environment(Protocol):

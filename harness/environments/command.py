@@ -11,6 +11,7 @@ room for a process that kills), a restart of the container ends everything; its 
 from __future__ import annotations
 
 import math
+import re
 import secrets
 import signal
 import threading
@@ -21,7 +22,6 @@ from typing import Literal
 from harness.environments import Execution
 from harness.environments.bounded import BoundedOutput
 from harness.environments.container import Container, Stream
-from swe_memory.errors import InfraError
 
 TIMED_OUT = 124  # as timeout(1) reports it
 SIGNALLED = 128  # a shell's code for a command that a signal ended, less the signal
@@ -74,6 +74,12 @@ while
 do :; done
 echo $left
 """
+
+_NOT_FOUND = 127
+_NO_SHELL = re.compile(
+    r"not found|no such file|permission denied|exec format|not a directory|too many (levels of )?symbolic|shared librar", re.IGNORECASE
+)
+"""How engines, and the dynamic loader, say that a program is not there or cannot be run. Ending processes does not bring it back."""
 
 Ending = Literal["over", "stopped", "late"]
 Shell = tuple[int, int]
@@ -197,7 +203,8 @@ def run_command(
     stops: Sequence[threading.Event] = (),
 ) -> Execution:
     """Run one :class:`Command`. Where it cannot even be started although the container runs, what earlier commands left running may have used up the
-    processes or the memory: then the container is restarted, once, and the command tried again.
+    processes or the memory: then the container is restarted, once, and the command tried again. If that does not help, or there is no shell any more, the
+    execution says that what commands need is broken.
 
     Raises InfraError where the engine or the container fails.
     """
@@ -206,8 +213,10 @@ def run_command(
         try:
             return command.run()
         except NotStarted as error:
-            if last:
-                raise InfraError(f"no command can be started in container {container.name}: {error}", "See the engine's log.") from error
+            if not container.running():
+                raise container.broken("run a command", None) from error
+            if last or _NO_SHELL.search(str(error)):
+                return Execution(f"no command can be started any more: {error}\n", _NOT_FOUND, broken=str(error))
             container.restart()
     raise AssertionError("not reached")
 

@@ -116,6 +116,7 @@ class DockerEnvironment:
         self._output_limit = output_limit
         self._interpreter = tuple(interpreter)
         self._halt = halt
+        self._broken: Execution | None = None
         self._closed = False
         name = f"swe-memory-{secrets.token_hex(6)}"
         # It is removed however this process ends, short of a kill; by name, so that an interrupt cannot come between its creation and this.
@@ -147,6 +148,8 @@ class DockerEnvironment:
         stops = tuple(event for event in (self._halt, stop) if event is not None)
         if any(event.is_set() for event in stops):
             return Execution("", SIGNALLED + signal.SIGTERM)
+        if self._broken is not None:
+            return self._broken
         if "\0" in command:
             return Execution("bash: a command cannot hold a NUL character\n", 126)
         encoded = to_bytes(command)
@@ -156,7 +159,7 @@ class DockerEnvironment:
                 arguments = [*self._interpreter[:-1], _SCRIPT]
             else:
                 arguments = [*self._interpreter, encoded.decode("utf-8", errors="replace")]
-            return run_command(
+            execution = run_command(
                 self.container,
                 arguments,
                 workdir=self.workdir,
@@ -164,6 +167,9 @@ class DockerEnvironment:
                 output_limit=self._output_limit,
                 stops=stops,
             )
+            if execution.broken:
+                self._broken = execution
+            return execution
         except InfraError as error:
             if self._closed:
                 raise InfraError("the environment was closed, and its container removed", "No command can run in it any more.") from error
