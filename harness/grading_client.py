@@ -113,13 +113,15 @@ class ThinContainer:
         import docker
 
         limits, host = self._limits, self._limits.network == "host"
+        first, *others = shlex.split(command)
         api = self._client.api
         self.coming = True
         try:
             with self.watched(f"make a container of image {image}"):
                 made = api.create_container(
                     image,
-                    command=command,
+                    entrypoint=[first],  # an image's own would take the command for its arguments
+                    command=others,
                     user=user,
                     labels=dict(self._labels),
                     name=f"swe-memory-{secrets.token_hex(6)}",

@@ -117,7 +117,7 @@ def connect(provider: Provider, *, api_key: str | None, base_url: str | None, ti
         client.close()
         raise UsageError(
             "no key for the Anthropic API",
-            "set ANTHROPIC_API_KEY, or do without a language model (--extractor rules, --judge rules)",
+            "set ANTHROPIC_API_KEY; judging and distilling go without a language model too (rules)",
         )
     return client
 
@@ -147,7 +147,7 @@ def explain(problem: Exception, client: Client, provider: Provider, model: str) 
         what, hint, stop = "the key may not do this", "check the workspace's permissions and billing", True
     elif status == 404:
         what, stop = f"model {model!r} was not found", True
-        hint = f"choose a model that this key can use ({DEFAULT_MODEL} is the default), or check {_ADDRESS[provider]}"
+        hint = f"choose a model that this key can use, for example {DEFAULT_MODEL}, or check {_ADDRESS[provider]}; other makers' act as litellm:PROVIDER/NAME"
     elif status in (408, 409, 429) or status >= 500:
         what, hint, stop = "the API did not take the call, after retries", "start again later", False
     else:

@@ -319,7 +319,7 @@ def test_without_a_key_nothing_starts() -> None:
     with pytest.raises(UsageError, match="no key") as caught:
         Claude()
     assert "ANTHROPIC_API_KEY" in caught.value.hint
-    assert "--extractor rules" in caught.value.hint
+    assert "rules" in caught.value.hint
 
 
 def test_a_broken_profile_of_the_sdk_is_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:

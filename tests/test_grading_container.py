@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +148,7 @@ def test_gold_is_resolved_with_the_official_files_and_nothing_is_left(
 @pytest.mark.parametrize(
     ("patch", "outcome", "reason"),
     [
-        (WRONG, "unresolved", "0 tests that should pass now fail; 1 that passed before do not any more"),
+        (WRONG, "unresolved", "0 tests that should pass now fail; 1 that passed before does not any more"),
         (patch_of("this is not python\n"), "unresolved", "the test run left no results that can be read"),
         (UNFIT, "not_applied", "the patch does not apply: error: nowhere.py: No such file or directory"),
         ("no patch at all\n", "not_applied", "the patch does not apply: error: No valid patches in input"),
@@ -186,7 +187,7 @@ def test_a_gold_patch_that_fails_here_is_told(row: Row, grader: ContainerGrader)
     instance = instance_from_row(row(patch=WRONG, FAIL_TO_PASS=json.dumps([f"{HIDDEN}::test_limit", f"{HIDDEN}::test_gone"])))
     done = grader.grade(instance, instance.grading.patch, timeout=60)
     assert done.outcome == "unresolved"
-    assert done.reason.startswith("1 tests that should pass now fail")
+    assert done.reason.startswith("1 test that should pass now fails; ")
 
 
 def test_a_flood_of_output_is_cut_and_graded(instance: Instance, grader: ContainerGrader, tmp_path: Path) -> None:
@@ -300,8 +301,18 @@ def test_an_image_that_is_broken_is_an_infra_failure(
     assert reason in done.reason
 
 
+def test_an_entrypoint_of_the_images_own_is_left_out(engine: DockerClient, row: Row, grader: ContainerGrader) -> None:
+    """As it is for attempts: what it does with the command that keeps the container is its own affair."""
+    name = f"{row()['image']}-entrypoint"
+    once(engine, name, lambda: build_image(engine, name, f'FROM {row()["image"]}\nENTRYPOINT ["/bin/false"]\n'))
+    assert grader.grade(instance_from_row(row(image=name)), GOOD, timeout=60).outcome == "resolved"
+
+
 def test_an_unknown_log_parser_is_an_infra_failure(row: Row, grader: ContainerGrader) -> None:
-    done = grader.grade(instance_from_row(row(log_parser="parse_log_of_nobody")), GOOD, timeout=60)
+    """One that this side's look at the installed swebench let pass."""
+    instance = instance_from_row(row())
+    unknown = replace(instance.grading, row={**instance.grading.row, "log_parser": "parse_log_of_nobody"})
+    done = grader.grade(replace(instance, grading=unknown), GOOD, timeout=60)
     assert done.outcome == "infra"
     assert "parse_log_of_nobody" in done.reason
 

@@ -546,6 +546,9 @@ def test_a_model_of_litellms_makes_the_same_attempt_with_minis_own_class(shop: P
         found = attempt(work, MiniAgent("litellm:anthropic/claude-of-my-own"))
         assert (found.exit_status, found.calls, work.meter.spent.cost) == ("LimitsExceeded", 2, None)
 
+    with pytest.raises(UsageError, match="knows no provider of the model 'nobody/model'"):
+        MiniAgent("litellm:nobody/model").connect()
+
 
 def test_a_trajectory_is_not_what_an_agent_without_a_document_returns() -> None:
     text = trajectory_document(Trajectory((), "Submitted", "", "i", "task", agent="other"), "", {}, Limits())

@@ -68,6 +68,14 @@ def test_a_wrong_key_ends_the_run_at_the_first_call(start: Any, tmp_path: Path) 
     assert len(api.requests) <= 2, "one for each worker"
 
 
+def test_a_model_that_nobody_knows_ends_the_run_and_says_that_its_name_is_frozen(start: Any, tmp_path: Path) -> None:
+    with FakeAnthropic([], models=["claude-sonnet-5-5"]) as api:
+        result = start(api)
+    assert isinstance(result.exception, ModelCallError) and "was not found" in result.exception.what
+    assert "With another model, start a new run in another folder." in result.output
+    assert events(tmp_path, "finished") == []
+
+
 def test_a_limit_in_dollars_is_refused_before_anything_is_asked(start: Any) -> None:
     with FakeAnthropic([]) as api:
         result = start(api, "--model", "my-model", "--attempt-cost", "1")

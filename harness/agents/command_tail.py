@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from harness.agents.command_log import LEFT_OUT, LONGEST_LINE, MOST_TEXT, Unreadable, length, open_left, read_line
+from harness.statistics.estimates import count
 from swe_memory.records import Step, Usage
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class LogTail:
     @property
     def notes(self) -> list[str]:
         """What could not be read, a sentence each."""
-        more = [f"{self._dropped} more lines of the log could not be read in full"] if self._dropped else []
+        more = [f"{count(self._dropped, 'more line', 'more lines')} of the log could not be read in full"] if self._dropped else []
         return [*self._notes, *([f"the log {self._refused}"] if self._refused else []), *more]
 
     def __enter__(self) -> LogTail:

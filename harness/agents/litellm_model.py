@@ -14,10 +14,17 @@ from minisweagent.exceptions import FormatError, InterruptAgentFlow
 from harness.agents.claude_model import CONTEXT_FULL, check, end
 from harness.metering import STATUS, Meter
 from swe_memory.claude import ModelCallError
-from swe_memory.errors import InfraError
+from swe_memory.errors import InfraError, UsageError
 from swe_memory.records import Usage
 
-_STOP = ("AuthenticationError", "PermissionDeniedError", "NotFoundError", "UnsupportedParamsError", "BudgetExceededError")
+_STOP = (
+    "AuthenticationError",
+    "PermissionDeniedError",
+    "NotFoundError",
+    "UnsupportedParamsError",
+    "BudgetExceededError",
+    "LiteLLMUnknownProvider",
+)
 _TRY_SECONDS = 600.0
 
 
@@ -80,6 +87,20 @@ class LitellmModel:
             ) from error
         raise InfraError(
             f"{self.config.model_name} did not answer: {said}", "See its provider's status, then go on with --resume."
+        ) from error
+
+
+def check_provider(name: str) -> None:
+    """Raises UsageError for a model whose name says no provider that litellm knows: mini-SWE-agent's class would ask for it again and again."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    litellm.suppress_debug_info = True
+    try:
+        litellm.get_llm_provider(name)
+    except litellm.exceptions.BadRequestError as error:
+        raise UsageError(
+            f"litellm knows no provider of the model {name!r}", "Write it as PROVIDER/NAME, as in litellm:openai/gpt-5."
         ) from error
 
 

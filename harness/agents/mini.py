@@ -74,9 +74,13 @@ class MiniAgent:
             )
 
     def connect(self, limiter: RateLimiter | None = None) -> None:
-        """Get ready to ask: once for all attempts, which share one client and its ``limiter``. Raises UsageError where there is no key."""
+        """Get ready to ask: once for all attempts, which share one client and its ``limiter``. Raises UsageError where there is no key, or
+        nobody to ask."""
         load_mini()
         if self._litellm:
+            from harness.agents.litellm_model import check_provider
+
+            check_provider(self._litellm[1])
             return
         from harness.agents.claude_model import transport
 

@@ -26,6 +26,7 @@ from harness.agents.repair_templates import candidates
 from harness.agents.repair_try import try_command
 from harness.metering import LimitReached
 from harness.parsing import parse
+from harness.statistics.estimates import count
 from swe_memory.records import Action, Issue, Step, Trajectory, Usage
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class RepairAgent:
         undo = ""
         for number, ways in enumerate(ranked, 1):
             first_way = ways[0]
-            others = f" or {len(ways) - 1} other ways" if len(ways) > 1 else ""
+            others = f" or {count(len(ways) - 1, 'other way', 'other ways')}" if len(ways) > 1 else ""
             what = f"{first_way.cause} ({first_way.family}) at {first_way.path}:{first_way.place}"
             tried = session.run(
                 f"Hypothesis {number}: {what}. I try: {first_way.remedy}{others}.", undo + try_command(ways, prefix, tests, imports)
@@ -204,4 +205,4 @@ def tests_after(output: str, prefix: str) -> tuple[str, str]:
         return "true", "No test passed before, so there is none to keep."
     skip = "".join(f" --deselect {shlex.quote(name)}" for name in failing)
     command = f"{prefix}timeout 90 python -B -m pytest -q -p no:cacheprovider -x{skip} 2>&1 | {STABLE}"
-    return command, f"{len(failing)} tests failed before." if failing else "All tests passed before."
+    return command, f"{count(len(failing), 'test', 'tests')} failed before." if failing else "All tests passed before."
