@@ -66,6 +66,21 @@ def test_learning_a_folder_counts_what_was_found_and_learning_it_again_adds_noth
     assert again["bank_version"] == first["bank_version"]
 
 
+def test_attempts_that_gave_nothing_are_told_with_their_reasons_grouped(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "attempts"
+    shutil.copytree(ATTEMPTS, folder)
+    for report in folder.rglob("report.json"):
+        report.unlink()
+    found = as_json(run, "learn", str(folder), "--bank", "b.lance")
+    assert (found["nothing"], [one["status"] for one in found["attempts"]]) == (4, ["nothing"] * 4)
+    assert all(one["reason"].startswith("its outcome is unknown") for one in found["attempts"])
+    _, out, _ = run("learn", str(folder), "--bank", "b.lance")
+    (line,) = [line for line in out.splitlines() if "nothing from" in line]
+    assert "nothing from 4 (" in line and "and 1 more): its outcome is unknown" in line
+    learned = as_json(run, "learn", str(ATTEMPTS), "--bank", "c.lance")
+    assert [one["reason"] for one in learned["attempts"]] == [""] * 4
+
+
 def test_the_text_output_says_that_test_verdicts_are_an_oracle(run: Run) -> None:
     code, out, _ = run("learn", str(ATTEMPTS), "--bank", "b.lance")
     assert code == 0

@@ -398,3 +398,111 @@ def test_a_missing_module_of_the_agents_own_is_no_pitfall_and_a_setting_is() -> 
 def test_a_few_names_of_a_large_change_do_not_stand_for_what_it_does() -> None:
     lines = [f"+    step{i}(shelf.part_{i})" for i in range(20)]
     assert shown(material_of(patch_of("def count(shelf):", "     a = 1", *lines))) == ""
+
+
+BEFORE = "from boxes.shelf_count import count_boxes\nprint(count_boxes(Shelf()))"
+AFTER = "from boxes.shelf_count import count_boxes\nassert count_boxes(Shelf()) == 0"
+SHORT = patch_of("def count_boxes(shelf):", "-    return shelf.first(content)", "+    return shelf.second(content)")
+
+
+def four_steps(before: str, after: str) -> tuple[Step, ...]:
+    """An agent of few words: looks and tries in one turn, edits, tries again, submits."""
+    return (
+        step("look", f"cat boxes/shelf_count.py; {before}", "def count_boxes(shelf):\n    ...\n3\n"),
+        step("The issue is that `count_boxes` uses the wrong one.", "sed -i s/first/second/ boxes/shelf_count.py"),
+        step("check", after),
+        step("submit", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "", None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f'python -c "{BEFORE}"', f'python -c "{AFTER}"'),
+        (f"python - <<'EOF'\n{BEFORE}\nEOF", f"python3 - <<EOF\n{AFTER}\nEOF"),
+        (f"cat > try.py <<'EOF'\n{BEFORE}\nEOF\npython try.py", "python try.py"),
+        ("python -m boxes.shelf_count", f'cd /testbed && python3 -c "{AFTER}"'),
+    ],
+    ids=["-c", "here-document", "script", "module"],
+)
+def test_a_short_attempt_gives_what_its_patch_shows_and_reproductions_count_in_whatever_form(before: str, after: str) -> None:
+    (draft,) = drafts(made(four_steps(before, after), patch=SHORT))
+    assert (draft.kind, draft.polarity, draft.reach) == ("strategy", "success", "repository")
+    assert "`count_boxes` (boxes/shelf_count.py): `second` for `first`" in draft.title
+    assert "`second` took the place of `first`" in draft.description
+    assert "2 changed lines of source" in draft.content
+    assert "a reproduction of its own before and after" in draft.content
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("true", f'python -c "{AFTER}"', "own scripts"),
+        (f'python -c "{BEFORE}"', "true", ""),
+        (f'python -c "{BEFORE}"', 'python -c "import boxes; print(boxes.__version__)"', ""),
+        ("python --version", f'python -c "{AFTER}"', "own scripts"),
+        ("python -m pip install -e .", "python -m boxes --help", ""),
+        ("python setup.py develop", "python -c 'print(1)'", ""),
+    ],
+)
+def test_no_check_is_claimed_that_was_not_made(before: str, after: str, told: str) -> None:
+    (draft,) = [d for d in drafts(made(four_steps(before, after), patch=SHORT)) if d.kind == "strategy"]
+    assert ("It was checked with own scripts." in draft.content) == bool(told)
+    assert told or "checked" not in draft.content
+    assert "before and after" not in draft.content
+
+
+def test_a_reproduction_that_was_not_repeated_after_the_last_edit_and_tests_from_before_check_nothing() -> None:
+    once = (REPRODUCE, FAILS, TESTS, READ, EDIT, SUMMARY)
+    assert "checked" not in of_kind(made(once), "strategy").content
+    late = (REPRODUCE, FAILS, READ, EDIT, PASSES, step("I will also tidy this up.", "sed -i '7d' boxes/shelf_count.py"), TESTS, SUMMARY)
+    assert "It was checked with `bin/test tests/test_shelf.py`." in of_kind(made(late), "strategy").content
+
+
+def test_a_short_attempt_that_failed_tells_the_change_that_was_not_enough() -> None:
+    steps = four_steps(f'python -c "{BEFORE}"', f'python -c "{AFTER}"')
+    (draft,) = drafts(made(steps, "unresolved", SHORT))
+    assert "was not enough" in draft.title and "`second` took the place of `first`" in draft.description
+    assert draft.content == "No existing test was run; only scripts written for the change were."
+    unchecked = RulesExtractor().extract(made(four_steps("true", "true"), "unresolved", SHORT))
+    assert unchecked.drafts == (), "no script is claimed where none was run"
+    assert "no check of its change was seen" in unchecked.reason and "few words" not in unchecked.reason
+
+
+def test_an_exchanged_text_keeps_its_prefix() -> None:
+    found = material_of(patch_of("def f(a):", "-    a = match(':name.*')", "+    a = match(r':name\\s')"))
+    assert "`r':name\\s'` took the place of `':name.*'`" in shown(found)
+
+
+LARGE = patch_of("def count_boxes(shelf):", "     a = 1", *[f"-    a{i}" for i in range(9)], *[f"+    b{i}" for i in range(9)])
+OWN = four_steps(f'python -c "{BEFORE}"', f'python -c "{AFTER}"')
+
+
+@pytest.mark.parametrize(
+    ("attempt", "words"),
+    [
+        (made(outcome="unknown"), ["outcome is unknown"]),
+        (made(()), ["no steps"]),
+        (made(OWN, patch=None), ["no patch"]),
+        (made(OWN, patch=""), ["changed nothing"]),
+        (
+            made(OWN, patch="diff --git a/notes.md b/notes.md\n--- a/notes.md\n+++ b/notes.md\n@@ -1,1 +1,1 @@\n-a\n+b\n"),
+            ["no source file"],
+        ),
+        (made(OWN, patch=LARGE), ["no sentence of its agent", "no run of existing tests", "(18 lines of source)"]),
+        (made((OWN[0], step(CAUSE), *OWN[1:]), patch=LARGE), ["told a cause", "no run of existing tests", "(18 lines of source)"]),
+        (
+            made((*OWN[:2], step("tests", "make test", "Ran 8 tests in 0.1s\n\nOK\n"), *OWN[2:]), patch=LARGE),
+            ["no sentence", "(18 lines of source)"],
+        ),
+    ],
+)
+def test_an_attempt_that_gives_nothing_is_told_why(attempt: Attempt, words: list[str]) -> None:
+    found = RulesExtractor().extract(attempt)
+    assert found.drafts == ()
+    assert all(word in found.reason for word in words)
+    assert ("no run of existing tests" in found.reason) == ("no run of existing tests" in words)
+
+
+def test_an_attempt_that_gives_something_needs_no_reason() -> None:
+    assert RulesExtractor().extract(made()).reason == ""

@@ -14,7 +14,7 @@ from swe_memory.bank import MemoryBank
 from swe_memory.errors import BankError, EmbedderMismatch, ModelError, TrajectoryError, UsageError
 from swe_memory.intake import MAX_ISSUE_CHARS, name, tidy
 from swe_memory.ranking import RankingSettings
-from swe_memory.records import Action, Attempt, Extraction, Issue, ItemDraft, Learned, Recall, Step, Trajectory, Usage, Verdict
+from swe_memory.records import Action, Attempt, Extraction, Issue, ItemDraft, Learned, Recall, Rejection, Step, Trajectory, Usage, Verdict
 
 
 def opened(path: Path, **more: object) -> MemoryBank:
@@ -375,3 +375,46 @@ def test_an_empty_trajectory_with_a_verdict_is_kept_without_items(tmp_path: Path
     with opened(tmp_path / "bank") as bank:
         learned = bank.learn(issue(1), Trajectory(()), Verdict.from_caller(resolved=False), extractor=NoteTaker(drafts=[]))
         assert (learned.status, learned.items, len(bank.experiences())) == ("nothing", (), 1)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "extraction", "reason"),
+    [
+        (Verdict.unknown("tests", "`pytest` did not run."), Extraction(), "its outcome is unknown: `pytest` did not run."),
+        (Verdict.unknown(), Extraction(), "its outcome is unknown"),
+        (Verdict.from_caller(resolved=True), Extraction(reason="it has no\nsteps"), "it has no steps"),
+        (Verdict.from_caller(resolved=True), Extraction(), "fixed@1 made no draft of it"),
+        (
+            Verdict.from_caller(resolved=True),
+            Extraction((draft("See https://example.org for what is to be done about it."),)),
+            "every draft of it was refused (1): It holds a web address. A general item may not hold names from the repository: example.org.",
+        ),
+        (
+            Verdict.from_caller(resolved=True),
+            Extraction(rejected=(Rejection("not JSON"),), usable=False),
+            "its extractor's answer could not be used: not JSON",
+        ),
+        (Verdict.from_caller(resolved=True), Extraction((draft("Compare with None before using a default."),)), ""),
+    ],
+)
+def test_what_gave_nothing_says_why_in_one_line(tmp_path: Path, verdict: Verdict, extraction: Extraction, reason: str) -> None:
+    class Fixed:
+        name = "fixed@1"
+
+        def extract(self, attempt: Attempt) -> Extraction:
+            return extraction
+
+    with opened(tmp_path / "bank") as bank:
+        one = attempt(1)
+        learned = bank.learn(one.issue, one.trajectory, verdict, extractor=Fixed())
+        assert (learned.reason, learned.status) == (reason, "nothing" if reason else "learned")
+        again = bank.learn(one.issue, one.trajectory, verdict, extractor=Fixed())
+        assert again.reason == ("" if again.status == "already" else reason)
+
+
+def test_a_secret_in_a_verdicts_reason_is_not_in_why_nothing_was_learned(tmp_path: Path) -> None:
+    with opened(tmp_path / "bank") as bank:
+        one = attempt(1)
+        secret = "ghp_" + "a1B2" * 9
+        learned = bank.learn(one.issue, one.trajectory, Verdict.unknown("tests", f"stopped at token {secret}"), extractor=NoteTaker())
+        assert "stopped at" in learned.reason and secret not in learned.reason

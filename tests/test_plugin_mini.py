@@ -234,6 +234,47 @@ def test_a_judge_may_tell_too(wrapped: Make) -> None:
     assert noting.seen[0].verdict.reason == "never good enough"
 
 
+# -- what it says of itself
+
+
+def test_a_short_fix_with_a_program_on_the_command_line_before_and_after_teaches_by_the_rules(
+    wrapped: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = "cat shop/marks.py; python -c 'from shop.marks import grade; print(grade(5, 5))'"
+    after = "python -c 'from shop.marks import grade; assert grade(5, 5) == \"pass\"'"
+    with FakeAnthropic(ScriptedModel({"": [before, EDIT[0], after, GIVE_UP]})) as api, caplog.at_level(logging.INFO, "swe_memory"):
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        agent = wrapped(extractor=None, tests="true", verdict=None)
+        agent.run(FIRST)
+    assert agent.problems == [] and agent.learned is not None
+    (item,) = agent.learned.items
+    assert item.title == "`grade` (shop/marks.py): correcting a comparison operator"
+    assert "a reproduction of its own before and after" in item.content
+    assert (agent.learned.status, agent.learned.reason) == ("learned", "")
+    assert [record.message for record in caplog.records if "memory" in record.message] == [
+        f"memory: learned from {agent.learned.issue_id}: {item.title}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"verdict": lambda *_: None}, "its outcome is unknown"),
+        ({"verdict": None, "tests": "no-such-program"}, "its outcome is unknown: `no-such-program` did not run to its end (code 127)."),
+    ],
+)
+def test_why_a_run_taught_nothing_is_in_the_log_and_in_what_was_learned(
+    settings: dict[str, Any], reason: str, wrapped: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = wrapped(**settings)
+    with caplog.at_level(logging.INFO, "swe_memory"):
+        agent.run(FIRST)
+    assert agent.problems == [] and agent.learned is not None
+    assert (agent.learned.status, agent.learned.reason) == ("nothing", reason)
+    (line,) = [record for record in caplog.records if record.name == "swe_memory"]
+    assert (line.levelno, line.message) == (logging.INFO, f"memory: nothing was learned from {agent.learned.issue_id}: {reason}")
+
+
 # -- harm
 
 

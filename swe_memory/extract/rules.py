@@ -11,7 +11,7 @@ from ..records import Attempt, Extraction, ItemDraft
 from .material import Material, plural
 from .rules_failure import failure_drafts
 from .rules_failure import plain as plain_failure
-from .rules_success import GOOD, success_drafts, tests
+from .rules_success import GOOD, shown, success_drafts, tests
 from .rules_success import plain as plain_success
 from .validate import clean_drafts
 
@@ -56,15 +56,19 @@ def _why_nothing(material: Material) -> str:
         if patch is None:
             return "the trajectory does not say what was changed (it has no patch)"
         return "its patch changes no source file" if patch.strip() else "it changed nothing (its patch is empty)"
-    told = material.causes and material.causes[0].score >= GOOD
-    lacks = [
-        "its agent told a cause, but not in few words what was done about it"
-        if told
-        else "no sentence of its agent tells a cause or a fix clearly",
-        *([] if material.run is not None else ["no run of existing tests was seen"]),
-        f"its patch ({plural(material.changed_lines, 'changed line')} of source) is none that few words can tell",
-    ]
-    return f"the rules found nothing in it to make an item of: {', '.join(lacks[:-1])}, and {lacks[-1]}"
+    if material.causes and material.causes[0].score >= GOOD:
+        lacks = ["its agent told a cause, but not in few words what was done about it"]
+    elif material.fixes and material.fixes[0].score >= GOOD:
+        lacks = ["its agent told a change, but no cause"]
+    else:
+        lacks = ["no sentence of its agent tells a cause or a change clearly"]
+    if material.run is None:
+        lacks.append("no run of existing tests was seen")
+    if not shown(material):
+        lacks.append(f"its change ({plural(material.changed_lines, 'line')} of source) cannot be told in few words")
+    elif not material.found.checks:
+        lacks.append("no check of its change was seen")
+    return f"the rules found nothing in it to make an item of: {'; '.join(lacks)}"
 
 
 def _ending(material: Material) -> list[ItemDraft]:
