@@ -139,6 +139,8 @@ def run_stage(setting: Setting, cell: Cell, instance: Instance, given: Given) ->
     setting.journal.append("started", **where(cell), bank=given.bank or None, recall=given.record)
     began = time.monotonic()
     if cell.arm.kind == "gold":
+        with setting.places.open(cell, instance, users_environment=False):
+            pass  # an issue that no attempt can begin on is found out here, too
         return _finish(setting, cell, Trajectory((), "Gold", instance.grading.patch, cell.issue), began, [])
     notes: list[str] = []
     with setting.places.open(cell, instance, users_environment=setting.agent.users_environment) as place:
