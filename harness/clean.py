@@ -62,6 +62,16 @@ def remove_leftovers(client: DockerClient, run: str | None = None, *, everything
     return Cleaned(tuple(doomed), _without(found, doomed))
 
 
+def remove_own(client: DockerClient, run: str) -> None:
+    """Remove what this process still has of a run that is over: a container whose removal failed while the engine was away. Raises InfraError where the
+    engine fails."""
+    labels = [f"{LABEL}run={run}", f"{LABEL}owner={Owner.current().label}"]
+    with engine_errors("list the containers of this run"):
+        found = client.api.containers(all=True, filters={"label": labels})
+    for container in found:
+        remove(client, str(container["Id"]))
+
+
 def _without(found: Iterable[Leftover], doomed: Iterable[Leftover]) -> tuple[Leftover, ...]:
     gone = {leftover.id for leftover in doomed}
     return tuple(leftover for leftover in found if leftover.id not in gone)

@@ -90,12 +90,27 @@ def test_a_broken_row_is_told_before_a_folder_is_made(start: Start, tmp_path: Pa
 def test_an_image_that_is_not_to_be_had_is_told_first_and_listed_at_the_end(start: Start, tmp_path: Path, engine: DockerClient) -> None:
     result = start("--agent", "repair", DOCKER_HOST=_host(engine))
     assert result.exit_code == 1
-    assert "1 images are not on the engine" in result.output
+    assert "1 image is not on the engine and is pulled" in result.output
     command = next(line for line in result.output.splitlines() if "swe-memory images pull" in line)
     assert shlex.split(command.split(": ", 1)[1].split(" (")[0])[:3] == ["swe-memory", "images", "pull"]
-    assert "1 attempts failed through the machine: acme__web-1" in result.output
+    assert "1 attempt failed through the machine: acme__web-1" in result.output
     (attempt,) = read_state(tmp_path / "run" / "events.jsonl").attempts.values()
     assert "nobody-has-this:1 is not on this engine and could not be pulled" in attempt.failures[-1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--cpus", "4096"), ("--cpus 4096 is more than", "or less")),
+        (("--memory-gb", "0.001"), ("--memory-gb 0.001 is too little",)),
+        (("--network", "nobodys-network"), ("no network 'nobodys-network'", "none")),
+    ],
+)
+def test_what_the_engine_would_refuse_is_told_before_a_folder_is_made(
+    start: Start, tmp_path: Path, engine: DockerClient, flags: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    refused(start("--agent", "repair", *flags, DOCKER_HOST=_host(engine)), UsageError, *said)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_wrong_key_ends_the_run_which_can_go_on_with_another(

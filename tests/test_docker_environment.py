@@ -21,7 +21,7 @@ from engine_proxy import EngineProxy
 from minisweagent.exceptions import InterruptAgentFlow
 
 from harness.agents.mini_environment import MiniEnvironment
-from harness.clean import find_containers, remove_leftovers
+from harness.clean import find_containers, remove_leftovers, remove_own
 from harness.environments import Environment
 from harness.environments.docker import ContainerLimits, DockerEnvironment, Labels
 from harness.environments.engine import connect, describe
@@ -296,6 +296,16 @@ environment = DockerEnvironment(connect(), sys.argv[1], labels=Labels(sys.argv[2
 print(environment.container.id, flush=True)
 {then}
 """
+
+
+def test_a_run_that_is_over_leaves_no_container_of_its_own(engine: DockerClient, make: Make) -> None:
+    """Not even one whose removal failed while the engine was away; other runs' stay."""
+    own, other = make(labels=Labels("over")), make(labels=Labels("goes-on"))
+    remove_own(engine, "over")
+    assert find_containers(engine, "over") == () and len(find_containers(engine, "goes-on")) == 1
+    assert other.execute("echo hi").output == "hi\n"
+    with pytest.raises(InfraError, match="removed from outside"):
+        own.execute("echo hi")
 
 
 def test_the_end_of_the_process_removes_its_containers_and_a_kill_leaves_them_for_cleaning(
