@@ -232,7 +232,7 @@ def test_a_reply_that_drips_is_a_try_that_failed(connect: Connect) -> None:
     with FakeAnthropic([Drip(), GOOD]) as api:
         claude = connect(api, timeout=0.2, max_retries=1)
         assert isinstance(_ask(claude), Answer) and claude.retries == 1
-    with FakeAnthropic([Drip()]) as api, pytest.raises(ModelCallError, match="did not come to the end in 0.2 s") as caught:
+    with FakeAnthropic([Drip()]) as api, pytest.raises(ModelCallError, match=r"did not come to the end in 0\.2 s") as caught:
         _ask(connect(api, timeout=0.2, max_retries=0))
     assert caught.value.retryable and not caught.value.stop
 
