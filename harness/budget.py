@@ -72,17 +72,21 @@ class RunBudget:
         if self.cost is not None and spent.cost is None:
             return (
                 f"the run's budget of {dollars(self.cost)} cannot be kept any more: a call was made whose cost is not known "
-                f"({spent.calls:,} calls and {tokens:,} tokens so far)"
+                f"({_many(spent.calls, 'call')} and {_many(tokens, 'token')} so far)"
             )
         if self.cost is not None and spent.cost is not None and spent.cost >= self.cost:
             return f"the run's budget of {dollars(self.cost)} is reached: {dollars(spent.cost)} spent, memory's own calls included"
         if self.seconds is not None and seconds >= self.seconds:
             return f"the run's budget of {duration(self.seconds)} is reached: {duration(seconds)} worked, earlier sessions included"
         if self.tokens is not None and tokens >= self.tokens:
-            return f"the run's budget of {self.tokens:,} tokens is reached: {tokens:,} used, memory's own calls included"
+            return f"the run's budget of {_many(self.tokens, 'token')} is reached: {tokens:,} used, memory's own calls included"
         if self.calls is not None and spent.calls >= self.calls:
-            return f"the run's budget of {self.calls:,} calls is reached: {spent.calls:,} made, memory's own included"
+            return f"the run's budget of {_many(self.calls, 'call')} is reached: {spent.calls:,} made, memory's own included"
         return ""
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what if number == 1 else f'{what}s'}"
 
 
 def dollars(amount: float) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.statistics.estimates import count
+
 if TYPE_CHECKING:
     from harness.dataset import Dataset
 
@@ -81,7 +83,9 @@ def list_(as_json: bool, **chosen: Any) -> None:
         shown = {"present": present, "missing": list(found.missing), "taken": found.taken, "free": found.free, "needed": needed}
         click.echo(json.dumps(shown, indent=2))
         return
-    click.echo(f"{len(names) - len(found.missing)} of {len(names)} images are here; all images of the engine take {_size(found.taken)}")
+    here = len(names) - len(found.missing)
+    of_all = f"{here} of {count(len(names), 'image', 'images')} {'is' if 1 in (here, len(names)) else 'are'} here"
+    click.echo(f"{of_all}; all images of the engine take {_size(found.taken)}")
     free = "" if found.free is None else f"; {_size(found.free)} are free"
     needs = (
         "not known, for none is here"
@@ -89,7 +93,9 @@ def list_(as_json: bool, **chosen: Any) -> None:
         else f"from {_size(found.needed[0])} to {_size(found.needed[1])}, as they share layers"
     )
     if found.missing:
-        click.echo(f"{len(found.missing)} are missing; the disk that they need: {needs}{free}")
+        click.echo(
+            f"{count(len(found.missing), 'is', 'are')} missing; the disk that {'it needs' if len(found.missing) == 1 else 'they need'}: {needs}{free}"
+        )
     for name in found.missing[:10]:
         click.echo(f"  missing: {name}")
     if len(found.missing) > 10:
@@ -112,7 +118,7 @@ def pull(**chosen: Any) -> None:
     with closing(connect()) as client:
         missing = list_images(client, names).missing
         if not missing:
-            click.echo(f"all {len(names)} images are here")
+            click.echo("the image is here" if len(names) == 1 else f"all {len(names)} images are here")
             return
         with Progress("images", len(missing)) as progress:
             for name in missing:
@@ -126,7 +132,8 @@ def pull(**chosen: Any) -> None:
                     failed.append(name)
                     progress.line(f"{error.what}\n  {error.hint}" if error.hint else error.what)
                 progress.advance(note=name)
-    click.echo(f"{len(missing) - len(failed)} images pulled, {len(names) - len(missing)} were here, {len(failed)} could not be had")
+    pulled, here = count(len(missing) - len(failed), "image", "images"), count(len(names) - len(missing), "was", "were")
+    click.echo(f"{pulled} pulled, {here} here, {len(failed)} could not be had")
     if failed:
         raise click.exceptions.Exit(1)
 
@@ -147,7 +154,7 @@ def evict(keep_gb: float) -> None:
         done = evict_images(client, round(keep_gb * GIB))
     for image in done.removed:
         click.echo(f"removed {', '.join(image.names) or image.id[:19]}")
-    click.echo(f"{len(done.removed)} images removed; all images of the engine take {_size(done.taken)}")
+    click.echo(f"{count(len(done.removed), 'image', 'images')} removed; all images of the engine take {_size(done.taken)}")
     if not done.enough:
         left = "what is left has names that swe-memory did not use, is used by a container, or was asked for in the last ten minutes"
         click.echo(f"That is more than asked for; {left}.", err=True)
@@ -183,7 +190,8 @@ def clean(folder: Path | None, everything: bool, as_json: bool) -> None:
         return
     for container in done.removed:
         click.echo(f"removed {container.name}: {container.run} {container.arm} {container.issue}")
-    click.echo(f"{len(done.removed)} containers removed, {len(done.left)} left to their processes")
+    others = count(len(done.left), "left to its process", "left to their processes")
+    click.echo(f"{count(len(done.removed), 'container', 'containers')} removed, {others}")
 
 
 def _size(number: int) -> str:

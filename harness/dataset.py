@@ -12,6 +12,7 @@ from typing import Any
 from harness.dataset_files import SUFFIXES, Row, file_of_split, read_rows
 from harness.dataset_hub import DEFAULT_SPLIT, OFFICIAL, fetch, hub_name
 from harness.instances import Instance, instance_from_row, names_of_tests, row_name
+from harness.statistics.estimates import count
 from swe_memory.errors import UsageError
 
 MINIBENCH = "minibench"
@@ -41,7 +42,9 @@ class Dataset:
             if instance.issue.id == instance_id:
                 return instance
         some = ", ".join(instance.issue.id for instance in self.instances[:3])
-        raise UsageError(f"{self.name} has no instance {instance_id!r}", f"It has {len(self)} instances, such as {some}.")
+        raise UsageError(
+            f"{self.name} has no instance {instance_id!r}", f"It has {count(len(self), 'instance', 'instances')}, such as {some}."
+        )
 
 
 def load_dataset(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.looking import usage_words
+from harness.statistics.estimates import count
 
 WIDTH = 110
 _FIRST_LINES = 8
@@ -22,7 +23,7 @@ def explain_text(found: Mapping[str, Any]) -> str:
     if issue["text"]:
         shown = issue["text"].strip().splitlines()
         lines += [f"  | {line[: WIDTH - 4]}" for line in shown[:_FIRST_LINES]]
-        lines += [f"  | ... {len(shown) - _FIRST_LINES} more lines"] if len(shown) > _FIRST_LINES else []
+        lines += [f"  | ... {_more(shown, _FIRST_LINES, 'line')}"] if len(shown) > _FIRST_LINES else []
     else:
         lines.append(
             "  its text is not in the run folder: nothing of the attempt was stored, and the dataset is a file that lies elsewhere"
@@ -36,7 +37,7 @@ def explain_text(found: Mapping[str, Any]) -> str:
     lines += ["", "Files", *(f"  {f['what'].ljust(width)}  {f['path']}{'' if f['there'] else '  (not there)'}" for f in found["files"])]
     problems = found["problems"]
     lines += ["", *(f"warning: {problem}" for problem in problems[:_MOST_ROWS])] if problems else []
-    lines += [f"warning: ... and {len(problems) - _MOST_ROWS} more problems (--json lists all)"] if len(problems) > _MOST_ROWS else []
+    lines += [f"warning: ... and {_more(problems, _MOST_ROWS, 'problem')} (--json lists all)"] if len(problems) > _MOST_ROWS else []
     return "\n".join(lines)
 
 
@@ -47,6 +48,15 @@ def _indented(lines: Sequence[str]) -> list[str]:
 def _wrapped(text: str, indent: str) -> list[str]:
     flat = " ".join(text.split())
     return textwrap.wrap(flat, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False) or [indent.rstrip()]
+
+
+def _more(all_of_them: Sequence[object], shown: int, what: str) -> str:
+    """ "1 more line", "2 more lines": what is left where ``shown`` of them were."""
+    return count(len(all_of_them) - shown, f"more {what}", f"more {what}s")
+
+
+def _characters(number: int) -> str:
+    return count(number, "character", "characters")
 
 
 def _given(found: Mapping[str, Any]) -> list[str]:
@@ -60,10 +70,10 @@ def _given(found: Mapping[str, Any]) -> list[str]:
         lines.append(f"control: {given['control']}; the text stands where memory gave an item, and is not what was recalled for this issue")
     score = "" if given["score"] is None else f", score {given['score']:.4f}"
     if not given["items"]:
-        lines.append("no item" + (f", {given['characters']} characters of text" if given["characters"] else " and no text"))
+        lines.append("no item" + (f", {_characters(given['characters'])} of text" if given["characters"] else " and no text"))
     else:
-        length = "" if given["characters"] is None else f", {given['characters']} characters of text"
-        lines.append(f"{len(given['items'])} item{'' if len(given['items']) == 1 else 's'}{score}{length}")
+        length = "" if given["characters"] is None else f", {_characters(given['characters'])} of text"
+        lines.append(f"{count(len(given['items']), 'item', 'items')}{score}{length}")
     lines += [f"because: {reason}" for reason in given["reasons"]]
     for item in given["items"]:
         kind = ", ".join(part for part in (item["kind"], item["polarity"], item["reach"]) if part)
@@ -77,7 +87,7 @@ def _given(found: Mapping[str, Any]) -> list[str]:
     if given["prompt"] and not given["items"]:
         shown = given["prompt"].splitlines()
         lines += ["the text:", *(f"  | {line[: WIDTH - 6]}" for line in shown[:_FIRST_LINES])]
-        lines += [f"  | ... {len(shown) - _FIRST_LINES} more lines"] if len(shown) > _FIRST_LINES else []
+        lines += [f"  | ... {_more(shown, _FIRST_LINES, 'line')}"] if len(shown) > _FIRST_LINES else []
     return lines
 
 
@@ -87,8 +97,8 @@ def _work(found: Mapping[str, Any]) -> list[str]:
         return ["it was not begun"]
     lines = []
     if work["exit_status"] is not None:
-        calls = "calls not known" if work["calls"] is None else f"{work['calls']} calls"
-        actions = "actions not known" if work["actions"] is None else f"{work['actions']} actions"
+        calls = "calls not known" if work["calls"] is None else count(work["calls"], "call", "calls")
+        actions = "actions not known" if work["actions"] is None else count(work["actions"], "action", "actions")
         seconds = "" if work["seconds"] is None else f", {work['seconds']} s"
         cost = "cost not known" if work["cost"] is None else f"cost ${work['cost']:.4f} as the agent says"
         lines.append(f"exit status {work['exit_status'] or '(none)'}; {calls}, {actions}{seconds}; {cost}")
@@ -110,12 +120,12 @@ def _patch(found: Mapping[str, Any]) -> list[str]:
         return ["the reference patch of the dataset" if found["kind"] == "gold" else "none is stored"]
     if not patch["characters"]:
         return ["empty: nothing was changed"]
-    lines = [f"{patch['file']}, {patch['characters']} characters, sha256 {patch['sha256'][:12]}"]
+    lines = [f"{patch['file']}, {_characters(patch['characters'])}, sha256 {patch['sha256'][:12]}"]
     for file in patch["changed"][:_MOST_ROWS]:
         what = " (new)" if file["created"] else " (removed)" if file["deleted"] else ""
         lines.append(f"{file['path']}  +{file['added']} -{file['removed']}{what}")
-    more = len(patch["changed"]) - _MOST_ROWS
-    return [*lines, f"... and {more} more files"] if more > 0 else lines
+    more = len(patch["changed"]) > _MOST_ROWS
+    return [*lines, f"... and {_more(patch['changed'], _MOST_ROWS, 'file')}"] if more else lines
 
 
 def _grade(found: Mapping[str, Any]) -> list[str]:

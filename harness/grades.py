@@ -15,6 +15,7 @@ from typing import Any, Literal
 from harness.events import cannot_write
 from harness.files import to_bytes
 from harness.instances import Instance
+from harness.statistics.estimates import count
 
 GradeOutcome = Literal["resolved", "unresolved", "empty_patch", "not_applied", "timed_out", "infra"]
 
@@ -99,7 +100,8 @@ def judged(iid: str, patch: str | None, report: Mapping[str, Any], log: str, *, 
     if status is None:
         return GradeReport(iid, "unresolved", report, "the test run left no results that can be read")
     counts = {kind: len(status[kind]["failure"]) for kind in ("FAIL_TO_PASS", "PASS_TO_PASS")}
-    reason = f"{counts['FAIL_TO_PASS']} tests that should pass now fail; {counts['PASS_TO_PASS']} that passed before do not any more"
+    now = count(counts["FAIL_TO_PASS"], "test that should pass now fails", "tests that should pass now fail")
+    reason = f"{now}; {count(counts['PASS_TO_PASS'], 'that passed before does', 'that passed before do')} not any more"
     return GradeReport(iid, "unresolved", report, reason)
 
 

@@ -125,8 +125,9 @@ def usage_values(used: Usage) -> dict[str, Any]:
 def usage_words(used: Mapping[str, Any]) -> str:
     """The values of :func:`usage_values` in words."""
     cost = "cost unknown" if used["cost"] is None else f"${used['cost']:.4f}" if 0 < used["cost"] < 1 else f"${used['cost']:.2f}"
-    calls = f"{used['calls']:,} call{'' if used['calls'] == 1 else 's'}"
-    return f"{calls}, {used['input_tokens']:,} tokens in, {used['output_tokens']:,} out, {cost}"
+    calls = f"{used['calls']:,} {'call' if used['calls'] == 1 else 'calls'}"
+    tokens = "token" if used["input_tokens"] == 1 else "tokens"
+    return f"{calls}, {used['input_tokens']:,} {tokens} in, {used['output_tokens']:,} out, {cost}"
 
 
 def named_arms(arms: Sequence[Arm], names: Sequence[str]) -> tuple[Arm, ...]:

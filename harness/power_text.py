@@ -57,9 +57,13 @@ def _power(found: Mapping[str, Any]) -> list[str]:
     return said
 
 
+def _issues_of(number: int) -> str:
+    return f"{number:,} {'issue' if number == 1 else 'issues'}"
+
+
 def _issues(found: Mapping[str, Any]) -> list[str]:
     rows = found["issues_needed"]
-    parts = [f"{_percent(row['power'])} power takes {row['issues']:,} issues" for row in rows if row["issues"] is not None]
+    parts = [f"{_percent(row['power'])} power takes {_issues_of(row['issues'])}" for row in rows if row["issues"] is not None]
     said = [f"One frozen bank and one run of each arm: {', '.join(parts)} (exact)."] if parts else []
     return said + list(dict.fromkeys(row["why"] for row in rows if row["issues"] is None))
 
@@ -76,17 +80,17 @@ def _runs(found: Mapping[str, Any]) -> list[str]:
     if not found["designs"]:
         return []
     said = []
-    issues = f"{found['asked']['issues']:,} issues"
+    issues = _issues_of(found["asked"]["issues"])
     for unit, what, number in (
-        ("issue", "runs of each arm on one bank", "reruns"),
-        ("build", "builds, each with a run of its own", "builds"),
+        ("issue", ("run of each arm on one bank", "runs of each arm on one bank"), "reruns"),
+        ("build", ("build, with a run of its own", "builds, each with a run of its own"), "builds"),
     ):
         rows = [row for row in found["designs"] if row["unit"] == unit]
         parts = []
         for power in found["asked"]["powers"]:
             first = next((row for row in rows if row["power"] >= power), None)
             if first:
-                parts.append(f"{_percent(power)} power takes {first[number]} {what}")
+                parts.append(f"{_percent(power)} power takes {count(first[number], *what)}")
             else:
                 parts.append(f"{_percent(power)} is not reached with {rows[-1][number]} ({_percent(rows[-1]['power'])})")
         about = (

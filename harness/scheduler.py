@@ -24,6 +24,7 @@ from harness.growing import Growing
 from harness.interrupts import collected, watcher
 from harness.layout import BankPlan, Cell, Key, Layout, lay_out
 from harness.plan import Experiment
+from harness.statistics.estimates import count
 from harness.tasks import Stopped, Task, Tasks
 from harness.teacher import Teacher
 from harness.trajectory_file import mend_predictions
@@ -212,7 +213,9 @@ class Run:
             if cells[0].arm.kind != "gold" and finished:
                 folder = self._setting.place(cells[0])
                 if mended := mend_predictions(folder, self._setting.prediction_name(cells[0]), finished):
-                    self._note(f"{mended} predictions were brought back into {folder / 'preds.json'} from the trajectories")
+                    self._note(
+                        f"{count(mended, 'prediction was', 'predictions were')} brought back into {folder / 'preds.json'} from the trajectories"
+                    )
 
     # -- tasks -------------------------------------------------------------------------------------------------------------------------------
 
@@ -353,8 +356,11 @@ class Run:
             missing=missing,
             recalls=recalls,
         )
-        lost = f"; {len(missing)} attempts that it should have learned from failed through the machine" if missing else ""
-        self._tell(Outcome(None, text=f"bank {plan.id} is frozen: {info.items['active']} items of {info.experiences} attempts{lost}"))
+        lost = (
+            f"; {count(len(missing), 'attempt', 'attempts')} that it should have learned from failed through the machine" if missing else ""
+        )
+        held = f"{count(info.items['active'], 'item', 'items')} of {count(info.experiences, 'attempt', 'attempts')}"
+        self._tell(Outcome(None, text=f"bank {plan.id} is frozen: {held}{lost}"))
         return None
 
     def _learn_wave(self, growing: Growing, wave: int) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from harness.statistics.estimates import count
 from swe_memory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,5 +80,5 @@ def _check_known(option: str, given: Sequence[str], known: Sequence[str], datase
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         raise UsageError(
             f"{dataset.name} has no {what} {', '.join(map(repr, unknown[:5]))}{more} ({option})",
-            f"It has {len(there)} {'repositories' if what == 'repository' else 'instances'}, such as {', '.join(shown)}.",
+            f"It has {count(len(there), what, 'repositories' if what == 'repository' else 'instances')}, such as {', '.join(shown)}.",
         )

@@ -20,6 +20,7 @@ from harness.layout import BankPlan, Cell, Key, Layout, lay_out
 from harness.looking import History, at_work, histories, printable, usage_values, usage_words
 from harness.plan import Experiment
 from harness.scheduler import complete
+from harness.statistics.estimates import count
 from swe_memory.records import Usage
 
 BUDGET = "not known: limits of the run (--max-cost, --max-hours, ...) are given with each start and not kept in the folder"
@@ -171,7 +172,7 @@ def status_text(found: Mapping[str, Any]) -> str:
     open_word = "cut off" if found["working"] is False else "under way"
     lines = [
         f"{found['run']}: {_WORDS[found['state']]}",
-        f"{found['dataset']}, agent {found['agent']}, protocol {found['protocol']}; {attempts['done']} of {attempts['planned']} attempts done",
+        f"{found['dataset']}, agent {found['agent']}, protocol {found['protocol']}; {attempts['done']} of {_attempts(attempts['planned'])} done",
         "",
         *table(
             ["arm", "stream", "planned", "done", "resolved", "infra", open_word, "left"],
@@ -187,10 +188,8 @@ def status_text(found: Mapping[str, Any]) -> str:
     ]
     if found["wasted"]["tries"]:
         tries = found["wasted"]["tries"]
-        lines.append(
-            f"of it wasted by {tries} {'try' if tries == 1 else 'tries'} that a kill or the machine ended: {usage_words(found['wasted'])}"
-        )
-    sessions = f"{found['sessions']} session{'' if found['sessions'] == 1 else 's'}"
+        lines.append(f"of it wasted by {count(tries, 'try', 'tries')} that a kill or the machine ended: {usage_words(found['wasted'])}")
+    sessions = count(found["sessions"], "session", "sessions")
     newest = f"; newest event at {found['last_event']}" if found["last_event"] else ""
     lines += [f"worked: {duration(found['seconds'])} in {sessions}{newest}", f"budget left: {found['budget_left']}"]
     for failure in found["infra"]:
@@ -206,17 +205,17 @@ def status_text(found: Mapping[str, Any]) -> str:
     problems = found["problems"]
     lines += [f"warning: {problem}" for problem in problems[:_MOST_PROBLEMS]]
     if len(problems) > _MOST_PROBLEMS:
-        lines.append(f"warning: ... and {len(problems) - _MOST_PROBLEMS} more problems (--json lists all)")
+        lines.append(f"warning: ... and {count(len(problems) - _MOST_PROBLEMS, 'more problem', 'more problems')} (--json lists all)")
     return "\n".join([*lines, "", "What to type next", *(f"  {command}" for command in found["next"])])
 
 
-def _attempts(count: int) -> str:
-    return f"{count} attempt{'' if count == 1 else 's'}"
+def _attempts(number: int) -> str:
+    return count(number, "attempt", "attempts")
 
 
 def _bank_row(bank: Mapping[str, Any]) -> list[str]:
     kind, items = bank["kind"], bank["items"]
     frozen = "growing" if kind == "growing" else f"version {bank['version']}" if bank["frozen"] else "not yet"
-    teach = f", of which {bank['teachable']} teach" if kind == "frozen" and bank["teachable"] < bank["graded"] else ""
-    lessons = ["", "given"] if kind == "given" else [str(bank["learned"]), f"{bank['lessons']} attempts{teach}"]
+    teach = f", of which {count(bank['teachable'], 'teaches', 'teach')}" if kind == "frozen" and bank["teachable"] < bank["graded"] else ""
+    lessons = ["", "given"] if kind == "given" else [str(bank["learned"]), f"{_attempts(bank['lessons'])}{teach}"]
     return [bank["bank"], *lessons, frozen, "?" if items is None else str(items)]

@@ -246,7 +246,7 @@ def test_beyond_the_limit_it_is_listed_not_judged_and_not_learned_from_and_resum
     out, lost = tmp_path / "out", ("reasoningbank", "1-1", FOUR[1])
     result = bench.run(out, *ONLINE, "--retries", 1, agent=Scripted(before=failing(2)))
     state = read_state(out / "events.jsonl")
-    assert result.exit_code == 1 and f"1 attempts failed through the machine: {FOUR[1]} (reasoningbank 1-1)" in result.output
+    assert result.exit_code == 1 and f"1 attempt failed through the machine: {FOUR[1]} (reasoningbank 1-1)" in result.output
     assert [key for key, attempt in state.attempts.items() if attempt.infra] == [lost]
     assert not state.attempts[lost].finished and not state.attempts[lost].graded
     assert [key[2] for key in state.banks["reasoningbank/1-1"].learned] == [FOUR[0], FOUR[2], FOUR[3]]

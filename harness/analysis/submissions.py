@@ -76,7 +76,9 @@ def _verdicts(folder: Path, contents: Contents, tried: set[str], name: str, prob
     """Issue -> whether it was resolved, for those that it can be told of."""
     if not contents.reports and not contents.summaries:
         beside = [what for what, found in (("trajectories", contents.trajectories), ("predictions", contents.predictions)) if found]
-        what = f"no official report in {folder}" + (f", only {' and '.join(beside)}" if beside else f" ({contents.files} files looked at)")
+        what = f"no official report in {folder}" + (
+            f", only {' and '.join(beside)}" if beside else f" ({count(contents.files, 'file', 'files')} looked at)"
+        )
         raise UsageError(
             what, "Grade the predictions with the official harness, and put its report.json files or run report into the folder."
         )

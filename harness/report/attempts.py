@@ -11,7 +11,7 @@ from markupsafe import Markup
 from harness.report.material import Material
 from harness.report.memory_tables import item_cell
 from harness.report.tables import Cell, Column, Table, number, text
-from harness.report.words import DASH, anchor
+from harness.report.words import DASH, anchor, count
 
 FIELDS = (
     "arm",
@@ -97,7 +97,7 @@ def _marks(runs: Sequence[Mapping[str, Any]], material: Material) -> Cell:
     parts, plain = [], []
     for run in runs:
         mark, words, css = _mark(run)
-        calls = "" if run.get("calls") is None else f", {run['calls']} calls"
+        calls = "" if run.get("calls") is None else f", {count(run['calls'], 'call', 'calls')}"
         tip = f"{run['stream']}: {words}{calls}"
         link = material.href(run.get("trajectory"))
         if link:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from harness.analysis.words import p_text
+from harness.analysis.words import count, p_text
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -58,7 +58,7 @@ def table(result: Mapping[str, Any]) -> str:
 
 def _caption(result: Mapping[str, Any]) -> str:
     found = next((part for part in result["comparisons"] if part["baseline"] == "none"), None)
-    setting = f"{result['issues_planned']} issues of {result['dataset']['name']}, agent {result['agent']}, protocol {result['protocol']}."
+    setting = f"{count(result['issues_planned'], 'issue', 'issues')} of {result['dataset']['name']}, agent {result['agent']}, protocol {result['protocol']}."
     said = [escape(setting)]
     if not result["complete"]:
         said.append("The run was not complete.")

@@ -54,7 +54,11 @@ def lessons(folder: Path, layout: Layout, wanted: Iterable[str]) -> tuple[dict[s
             room -= size
     left = len(found) - len(kept)
     if left:
-        problems.append(f"The texts of {left} items, the least used ones, are left out for size; `swe-memory items show` has them.")
+        problems.append(
+            f"The text of {left} item, the least used one, is left out for size; `swe-memory items show` has it."
+            if left == 1
+            else f"The texts of {left} items, the least used ones, are left out for size; `swe-memory items show` has them."
+        )
     return kept, problems
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from harness.report.lessons import Lesson
 from harness.report.material import Material
 from harness.report.tables import Cell, Column, Table, number, text
-from harness.report.words import DASH, anchor, interval, percent, points, prose, shown
+from harness.report.words import DASH, anchor, count, interval, percent, points, prose, shown
 
 
 def flips_table(found: Mapping[str, Any], material: Material) -> Table:
@@ -189,5 +189,5 @@ def uptake_sentence(result: Mapping[str, Any]) -> Markup:
         if chance is None
         else f" The same words are in {percent(chance)} of the baseline's attempts at the same issues, which never saw the item."
     )
-    said = f"Of {found['looked']} attempts with an item whose thoughts were read, {percent(found['share']['value'])} took it up.{beside}"
+    said = f"Of {count(found['looked'], 'attempt', 'attempts')} with an item whose thoughts were read, {percent(found['share']['value'])} took it up.{beside}"
     return prose(f"{said} {found['rule']} {found['why']}".strip())

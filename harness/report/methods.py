@@ -134,9 +134,9 @@ def paragraph(material: Material) -> str:
         count(e.reruns, "run", "runs") + " of each attempt",
         f"{e.baseline_reruns} runs of the baseline" if e.baseline_reruns > e.reruns else "",
     ]
-    limits = [f"{e.call_limit} calls (model turns)"]
-    limits += [f"{e.attempt_seconds:g} seconds"] if e.attempt_seconds else []
-    limits += [f"{e.attempt_tokens:,} tokens"] if e.attempt_tokens else []
+    limits = [count(e.call_limit, "call (model turn)", "calls (model turns)")]
+    limits += [f"{e.attempt_seconds:g} {'second' if e.attempt_seconds == 1 else 'seconds'}"] if e.attempt_seconds else []
+    limits += [f"{e.attempt_tokens:,} {'token' if e.attempt_tokens == 1 else 'tokens'}"] if e.attempt_tokens else []
     limits += [f"${e.attempt_cost:g}"] if e.attempt_cost else []
     said = [
         f"We ran the agent {e.agent} on {issues} in the arms {arms}.",

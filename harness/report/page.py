@@ -155,7 +155,7 @@ def _learning_why(first: Mapping[str, Any] | None) -> str:
 def _environment_sentence(found: Mapping[str, Any]) -> str:
     failing = ", ".join(f"{entry['issue']} ({entry['outcome']})" for entry in found["failing"][:20])
     more = f" Failing: {failing}." if failing else ""
-    return f"The reference patch passes here on {found['resolved']} of {found['checked']} issues.{more}"
+    return f"The reference patch passes here on {found['resolved']} of {count(found['checked'], 'issue', 'issues')}.{more}"
 
 
 def _with_anchors(entry: Any) -> dict[str, Any]:

@@ -42,8 +42,7 @@ def resolve_rates(result: Mapping[str, Any], styles: Mapping[str, Style]) -> Fig
     if not arms:
         return None
     entries = [
-        Row(arm["arm"], f"{arm['graded']} graded attempts", arm["rate"], arm["low"], arm["high"], percent(arm["rate"]), styles[arm["arm"]])
-        for arm in arms
+        Row(arm["arm"], _graded(arm), arm["rate"], arm["low"], arm["high"], percent(arm["rate"]), styles[arm["arm"]]) for arm in arms
     ]
     title = "Resolve rate by arm"
     wide, narrow = _both(lambda width, css: rows(title, entries, width, "share of issues that one run resolves", _percent_tick, css=css))
@@ -53,6 +52,10 @@ def resolve_rates(result: Mapping[str, Any], styles: Mapping[str, Style]) -> Fig
     )
     table = [[arm["arm"], percent(arm["rate"]), _shares(arm["low"], arm["high"]), str(arm["graded"])] for arm in arms]
     return Figure("fig-rates", title, wide, narrow, caption, ("arm", "rate", "95 %", "graded attempts"), table)
+
+
+def _graded(arm: Mapping[str, Any]) -> str:
+    return count(arm["graded"], "graded attempt", "graded attempts")
 
 
 def effects(result: Mapping[str, Any]) -> Figure | None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from harness.statistics.estimates import count
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -165,7 +167,7 @@ def most_discordant(net_wins: int, issues: int, alpha: float = ALPHA) -> Answer:
     return (
         Answer(float(best))
         if best is not None
-        else Answer(None, f"{net_wins} net wins give p < {alpha:g} with no number of discordant pairs.")
+        else Answer(None, f"{count(net_wins, 'net win gives', 'net wins give')} p < {alpha:g} with no number of discordant pairs.")
     )
 
 

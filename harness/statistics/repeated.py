@@ -106,7 +106,7 @@ def bootstrap_by_issue(
         why = (
             "There is one issue only."
             if total < 2
-            else f"The difference is the same on all {total} issues, so resampling them shows no spread."
+            else f"The difference is the same on all {count(total, 'issue', 'issues')}, so resampling them shows no spread."
         )
         return Estimate(value, None, None, ESTIMAND, "issue", total, name, level, why)
     low, high = resample_means(differences, resamples=resamples, seed=seed, method=method, level=level)
@@ -156,6 +156,6 @@ def leave_one_repository_out(first: Outcomes, second: Outcomes, repositories: Ma
     largest = found[0]
     note = (
         f"{count(len(sizes), 'repository', 'repositories')} are too few to resample repositories, so nothing here speaks of repositories that were not in the "
-        f"experiment; the largest, {largest.repository}, has {largest.issues} of {len(shared)} issues."
+        f"experiment; the largest, {largest.repository}, has {largest.issues} of {count(len(shared), 'issue', 'issues')}."
     )
     return Sensitivity(tuple(found), min(values), max(values), note)

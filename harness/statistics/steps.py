@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from harness.statistics.estimates import LEVEL, Counts, Estimate, Outcomes, Test, issue_means, mean, t_interval, t_of, variance
+from harness.statistics.estimates import LEVEL, Counts, Estimate, Outcomes, Test, count, issue_means, mean, t_interval, t_of, variance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,7 +174,7 @@ def per_resolved_ratio(
     shared = [issue for issue in mine if issue in other]
     rows = [(*mine[issue], *other[issue]) for issue in shared]
     if len(rows) < 2:
-        why = f"Only {len(rows)} issues have an outcome and {what} in both arms; an interval takes two."
+        why = f"Only {count(len(rows), 'issue has', 'issues have')} an outcome and {what} in both arms; an interval takes two."
         return Estimate(None, None, None, estimand, "issue", len(rows), method, level, why)
     totals = [math.fsum(row[place] for row in rows) for place in range(4)]
     totals[0] += extra[0]
