@@ -106,7 +106,9 @@ class _Run(click.Group):
     is_flag=True,
     help="Go on with the run in --out; settings that are not given are taken from it (not the place of a dataset file or bank).",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would run (attempts, banks, hours, cost, disk) and do nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print what would run (attempts, banks, hours, cost, disk, images that are missing) and do nothing."
+)
 @click.option(
     "--like", type=click.Path(path_type=Path), help="For --dry-run: a run folder whose recorded times and costs are expected again."
 )
@@ -150,7 +152,8 @@ def run(context: click.Context, /, **options: Any) -> None:
 
     The local environment is not a sandbox: run only agents and repositories that you trust.
 
-    Exit codes: 0 done; 1 infra failures remain or a limit of the run was reached (--resume goes on); 2 wrong use; 130 interrupted.
+    Exit codes: 0 done; 1 infra failures remain or a limit of the run was reached (--resume goes on), or, with `--arm gold` alone, a reference patch
+    does not resolve its issue here; 2 wrong use; 130 interrupted.
     """
     if context.invoked_subcommand is not None:
         given = [name for name in options if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"]
@@ -320,14 +323,15 @@ def compare(
     Rates are fractions; intervals are at 95 % and stand beside what they estimate; what cannot be computed is null. All parts are
     described by `python -m pydoc harness.analysis`. Exit code 0 whatever the effect.
     """
+    from harness.analysis.reading import BYTES
     from harness.compare import compare_run, compare_two
     from harness.compare_text import render
 
     if other is None:
-        result = compare_run(folder, dataset=dataset, **({"most_bytes": None} if all_trajectories else {}))
+        result = compare_run(folder, dataset=dataset, most_bytes=None if all_trajectories else BYTES)
     else:
         result = compare_two(folder, other, allow_differences=allow_differences, dataset=dataset)
-    _show(result, as_json, "" if as_json else render(result, items=items, issues=issues))
+    _show(result, as_json, "" if as_json else render(result, items=items, issues=issues, folder=folder))
 
 
 @click.command(epilog="Example: swe-memory plan --issues 500 --baseline 0.54 --effect 0.034 --discordance 0.14")
@@ -390,7 +394,8 @@ def plan(as_json: bool, **options: Any) -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="The HTML file. Default: report.html in the run folder.")
 @click.option("--markdown/--no-markdown", default=True, show_default=True, help="Write report.md beside it.")
 @click.option("--csv/--no-csv", default=True, show_default=True, help="Write attempts.csv beside it.")
-def report(folder: Path, out: Path | None, markdown: bool, csv: bool) -> None:
+@click.option("--dataset", help="The dataset, where it is not the bundled one: tells which issue texts name the file to be changed.")
+def report(folder: Path, out: Path | None, markdown: bool, csv: bool, dataset: str | None) -> None:
     """Write the report of a run: one HTML file that needs nothing else, no network either, with Markdown and CSV beside it.
 
     It has the answer with its interval and what speaks against believing it, tables that can be sorted and filtered, figures, what memory gave to each
@@ -399,7 +404,7 @@ def report(folder: Path, out: Path | None, markdown: bool, csv: bool) -> None:
     """
     from harness.report.command import report_command
 
-    click.echo(report_command(folder, out, with_markdown=markdown, with_csv=csv))
+    click.echo(report_command(folder, out, with_markdown=markdown, with_csv=csv, dataset=dataset))
 
 
 @click.command(epilog="Example: swe-memory demo")

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.analysis import curves, noise_floor, steps
 from harness.analysis.attempts import attempts_of
 from harness.analysis.claims import claims, headline
 from harness.analysis.flips import used_items
-from harness.analysis.named_files import Named, named_files
+from harness.analysis.named_files import named_files
 from harness.analysis.reading import BYTES, Budget, Trajectories
+from harness.analysis.references import only_references, references_headline
 from harness.analysis.sentences import sentences, verdict_label
 from harness.analysis.summary import arm_values, comparisons
 from harness.analysis.tables import Setup, learning, table
@@ -34,19 +36,31 @@ from harness.outcomes import ArmRows, arm_rows
 from harness.plan import Experiment
 from harness.scheduler import complete
 
+if TYPE_CHECKING:
+    from harness.dataset import Dataset
+
 MINIBENCH = "minibench"
 
 
-def compare_run(folder: Path, *, dataset: str | None = None, most_bytes: int | None = BYTES) -> dict[str, Any]:
+def compare_run(folder: Path, *, dataset: str | None = None, most_bytes: int | None = BYTES, ask: str = "") -> dict[str, Any]:
     """The comparison of the arms of one run folder, as plain values: the shape of ``compare --json`` and of ``results.json``.
 
     ``dataset``: the run's dataset, where it is a file, for what only it tells. ``most_bytes``: how much of the stored trajectories may be read, None for all.
+    ``ask``: the command that names the dataset, for a reader who wants what it tells; "" is ``compare`` of this folder.
     Raises UsageError where ``folder`` is no run folder, or ``dataset`` none.
     """
     experiment = read_experiment(folder)
     state = read_state(folder / "events.jsonl")
     with unscanned():
-        return comparison(experiment, state, folder.resolve().name, folder=folder, dataset=dataset, most_bytes=most_bytes)
+        return comparison(
+            experiment,
+            state,
+            folder.resolve().name,
+            folder=folder,
+            dataset=_dataset(experiment, dataset),
+            most_bytes=most_bytes,
+            ask=ask or f"swe-memory compare {shlex.quote(str(folder))} --dataset {shlex.quote(experiment.dataset)}",
+        )
 
 
 @contextlib.contextmanager
@@ -68,10 +82,11 @@ def comparison(
     name: str,
     *,
     folder: Path | None = None,
-    dataset: str | None = None,
+    dataset: Dataset | None = None,
     most_bytes: int | None = BYTES,
+    ask: str = "",
 ) -> dict[str, Any]:
-    """See :func:`compare_run`. Trajectories are read only where ``folder`` is given; else this is pure."""
+    """See :func:`compare_run`. ``dataset`` is one that is loaded. Trajectories are read only where ``folder`` is given; else this is pure."""
     layout = lay_out(experiment)
     rows = arm_rows(layout, state)
     order = [arm.name for arm in experiment.conditions() if arm.name in rows]
@@ -130,8 +145,10 @@ def comparison(
     }
     left = _left(layout, state)
     result["claims"] = claims(pairs, result["arms"], left)
-    result["threats"] = threats(result, attempts, _facts(experiment, state, rows, taken, folder, dataset, left))
-    result["headline"] = headline(pairs, result["claims"], result["threats"], left, "run")
+    result["threats"] = threats(result, attempts, _facts(experiment, state, rows, taken, folder, dataset, left, ask))
+    result["headline"] = (
+        references_headline(result) if only_references(result) else headline(pairs, result["claims"], result["threats"], left, "run")
+    )
     result["sentences"] = sentences(experiment, result, state)
     return printable_result(result)
 
@@ -215,8 +232,9 @@ def _facts(
     rows: Mapping[str, ArmRows],
     taken: Uptake,
     folder: Path | None,
-    dataset: str | None,
+    dataset: Dataset | None,
     left: int,
+    ask: str,
 ) -> Facts:
     memory = [table.arm for table in rows.values() if table.arm.kind == "memory"]
     guarded = {arm.name for arm in memory if experiment.before or ("before", True) in arm.settings}
@@ -229,7 +247,9 @@ def _facts(
         guarded=frozenset(guarded),
         models=taken.models | ({experiment.model} - {""}),
         hidden=taken.hidden if folder is not None else None,
-        named=_named(experiment, dataset),
+        named=named_files(dataset, experiment.instances) if dataset is not None and dataset.hash == experiment.dataset_hash else None,
+        unnamed="the dataset was not at hand" if dataset is None else f"{dataset.name} is not the dataset of this run",
+        ask=ask,
         frozen_without={
             bank: len(known.frozen["missing"]) for bank, known in state.banks.items() if known.frozen and known.frozen["missing"]
         },
@@ -237,14 +257,16 @@ def _facts(
     )
 
 
-def _named(experiment: Experiment, name: str | None) -> Named | None:
-    """Which of the run's issues name a file of their reference patch; None where the dataset is not at hand, or is another one."""
+def _dataset(experiment: Experiment, name: str | None) -> Dataset | None:
+    """The dataset of that name, of the hub's at the run's revision; the bundled one where the run is on it; None where none is at hand."""
     from harness.dataset import load_dataset
+    from harness.dataset_hub import hub_name
 
-    if name is None and experiment.dataset != MINIBENCH:
-        return None
-    dataset = load_dataset(name or MINIBENCH)
-    return named_files(dataset, experiment.instances) if dataset.hash == experiment.dataset_hash else None
+    if name is None:
+        return load_dataset(MINIBENCH) if experiment.dataset == MINIBENCH else None
+    if experiment.dataset_revision and hub_name(name) == experiment.dataset and not Path(name).exists():
+        return load_dataset(name, revision=experiment.dataset_revision, split=experiment.dataset_split)
+    return load_dataset(name)
 
 
 def compare_two(first: Path, second: Path, *, allow_differences: bool = False, dataset: str | None = None) -> dict[str, Any]:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from harness.analysis.words import amount, points
+from harness.analysis.references import evidence, leaving_out, only_references
+from harness.analysis.words import CHARGED, amount, charged_with_memory, count, points
 
 FEW_ISSUES = 30
 """Up to so many, each issue has a line."""
 MOST_FLIPS = 10
+MOST_REFERENCES = 50
 MOST_LINES = 12
 WIDTH = 110
 
 
-def render(result: Mapping[str, Any], *, items: int = 5, width: int = WIDTH, issues: bool | None = None) -> str:
+def render(result: Mapping[str, Any], *, items: int = 5, width: int = WIDTH, issues: bool | None = None, folder: Path | None = None) -> str:
     """The comparison (the shape of :func:`harness.compare.comparison`) in tables and sentences; ``items`` is how many most used items are listed; ``issues``
-    whether each issue has a line, None for up to :data:`FEW_ISSUES` of them."""
+    whether each issue has a line, None for up to :data:`FEW_ISSUES` of them. ``folder`` is the run's, for paths and commands that can be used as they are."""
+    if only_references(result):
+        return _references(result, folder or Path(result["run"]), width)
     each = len(result["issues"]) <= FEW_ISSUES if issues is None else issues
     lines = [*_wrapped(_title(result), width), "", *_wrapped(result["headline"]["sentence"], width), ""]
     lines += table(
@@ -25,7 +31,7 @@ def render(result: Mapping[str, Any], *, items: int = 5, width: int = WIDTH, iss
     )
     if any(pair["issues"] for pair in result["comparisons"]):
         lines += ["", *table(_PAIR_HEADINGS, [_pair(pair) for pair in result["comparisons"]], width)]
-    if costs := _costs(result):
+    if costs := _costs(result, width):
         lines += ["", *costs]
     if each and result["issues"]:
         lines += ["", *_issue_table(result, width)]
@@ -39,7 +45,37 @@ def render(result: Mapping[str, Any], *, items: int = 5, width: int = WIDTH, iss
     if used := result["usage"].get("all", {}).get("calls"):
         cost = result["usage"]["all"]["cost"]
         price = ", cost unknown" if cost is None else f", ${cost:.2f}" if cost else ""
-        lines.append(f"Used: {used} calls{price}, killed attempts and memory's own calls included.")
+        lines.append(f"Used: {count(used, 'call', 'calls')}{price}, killed attempts and memory's own calls included.")
+    lines += _threats(result, width)
+    lines += _cut([line for problem in result["problems"] for line in _wrapped(f"warning: {problem}", width)], "problems")
+    return "\n".join(lines)
+
+
+def _references(result: Mapping[str, Any], folder: Path, width: int) -> str:
+    """A run of nothing but reference patches: which do not resolve, where to look, and what to do about them."""
+    title = f"{result['run']}: the reference patches of {count(result['issues_planned'], 'issue', 'issues')} of {result['dataset']['name']}"
+    lines = [*_wrapped(title, width), "", *_wrapped(result["headline"]["sentence"], width)]
+    failing = evidence(result)
+    if failing:
+        lines += ["", *(f"{found['issue']}: {found['outcome']}; see {folder / found['where']}" for found in failing[:MOST_REFERENCES])]
+        if more := len(failing) - MOST_REFERENCES:
+            lines += [f"... and {more} more (--json has all)"] if more > 0 else []
+        lines += [
+            "",
+            "What to do",
+            *_wrapped("What an agent does at such an issue cannot be graded here. Find out why, or leave it out of your runs.", width),
+        ]
+        lines.append(f"  why it was graded so: swe-memory run explain {shlex.quote(str(folder))} {shlex.quote(failing[0]['attempt'])}")
+        if any(found["outcome"] == "timed_out" for found in failing):
+            lines.append(f"  more time for tests: --test-seconds, which was {result['settings']['test_seconds']:g}")
+        left_out = leaving_out([found["issue"] for found in failing])
+        lines.append(f"  leave out: {left_out}" if left_out else "  leave out: name the others with --filter, --repo or --instance")
+    elif result["complete"]:
+        lines += ["", "What to do: nothing, no issue has to be left out."]
+    lines += [
+        f"failed through the machine: {lost['issue']}, tried {count(lost['tries'], 'time', 'times')}: {lost['reason']}"
+        for lost in result["infra"][:MOST_REFERENCES]
+    ]
     lines += _threats(result, width)
     lines += _cut([line for problem in result["problems"] for line in _wrapped(f"warning: {problem}", width)], "problems")
     return "\n".join(lines)
@@ -48,7 +84,8 @@ def render(result: Mapping[str, Any], *, items: int = 5, width: int = WIDTH, iss
 def _title(result: Mapping[str, Any]) -> str:
     limit = "not known" if result["call_limit"] is None else result["call_limit"]
     protocol = f", protocol {result['protocol']}" if result["protocol"] else ""
-    return f"{result['run']}: {result['issues_planned']} issues of {result['dataset']['name']}, agent {result['agent']}{protocol}, call limit {limit}"
+    agent = f"agent {result['agent']}{protocol}, call limit {limit}"
+    return f"{result['run']}: {count(result['issues_planned'], 'issue', 'issues')} of {result['dataset']['name']}, {agent}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -59,7 +96,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 def _cut(lines: Sequence[str], what: str) -> list[str]:
     if len(lines) <= MOST_LINES:
         return list(lines)
-    return [*lines[:MOST_LINES], f"... and {len(lines) - MOST_LINES} more lines of {what} (--json has all)"]
+    return [*lines[:MOST_LINES], f"... and {count(len(lines) - MOST_LINES, 'more line', 'more lines')} of {what} (--json has all)"]
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int = WIDTH) -> list[str]:
@@ -126,7 +163,7 @@ def _p(value: float | None) -> str:
     return "" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _costs(result: Mapping[str, Any]) -> list[str]:
+def _costs(result: Mapping[str, Any], width: int) -> list[str]:
     """Tokens, cost and time of an attempt, where any arm told of them; nothing where all are 0."""
     names = [
         name
@@ -136,7 +173,8 @@ def _costs(result: Mapping[str, Any]) -> list[str]:
     if not names:
         return []
     headings = ["mean of an attempt", *names, *(f"{name} by resolved" for name in names if name != "seconds")]
-    return table(headings, [_cost(arm, names) for arm in result["arms"] if arm["graded"]])
+    charged = _wrapped(CHARGED, width) if charged_with_memory(result["arms"]) else []
+    return [*table(headings, [_cost(arm, names) for arm in result["arms"] if arm["graded"]]), *charged]
 
 
 def _models(result: Mapping[str, Any], name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from harness.events import read_state
 from harness.folder import read_experiment
 from harness.layout import Cell, Layout, lay_out
 from harness.plan import Experiment
+from harness.statistics.estimates import count
+
+_MOST_IMAGES = 10
 
 
 def ideal_seconds(layout: Layout, seconds: Callable[[Cell], float], workers: int) -> float:
@@ -50,11 +53,13 @@ def ideal_seconds(layout: Layout, seconds: Callable[[Cell], float], workers: int
     return now
 
 
-def forecast(experiment: Experiment, workers: int, like: Path | None = None) -> dict[str, Any]:
-    """{protocol, endpoint, attempts, arms: {ARM: attempts}, streams, banks, barriers, workers, hours, cost, disk_mb, from, notes}.
+def forecast(experiment: Experiment, workers: int, like: Path | None = None, missing_images: Sequence[str] | None = None) -> dict[str, Any]:
+    """{protocol, endpoint, dataset, agent, issues, attempts, arms: {ARM: attempts}, streams, banks, longest_chain, workers, hours, cost, disk_mb,
+    missing_images, notes}.
 
     ``hours`` and ``cost`` (US dollars) are {expected, at_most}, each null where it is not known; ``like`` is a run folder whose recorded attempts they are
-    taken from. Raises UsageError where ``like`` is no run.
+    taken from. ``missing_images`` are the names of images that the engine does not have; None where there are no images, or no engine answers. Raises
+    UsageError where ``like`` is no run.
     """
     layout = lay_out(experiment)
     attempts = len(layout.cells)
@@ -76,9 +81,8 @@ def forecast(experiment: Experiment, workers: int, like: Path | None = None) -> 
             known = [value for value in costs if value is not None]
             cost = sum(known) / len(known) if len(known) == len(costs) else None
             disk = sum(path.stat().st_size for path in like.rglob("*") if path.is_file()) / len(ended) / 1e6
-            notes.append(
-                f"expected: the means of the {len(ended)} finished attempts in {like.name}, agents alone; grading and memory's own work come on top"
-            )
+            finished = count(len(ended), "finished attempt", "finished attempts")
+            notes.append(f"expected: the means of {finished} in {like.name}, agents alone; grading and memory's own work come on top")
         else:
             notes.append(f"{like.name} has no finished attempt, so nothing is expected from it")
     else:
@@ -110,8 +114,17 @@ def forecast(experiment: Experiment, workers: int, like: Path | None = None) -> 
             "at_most": 0.0 if free else None if experiment.attempt_cost is None else experiment.attempt_cost * agents,
         },
         "disk_mb": None if disk is None else disk * attempts,
+        "missing_images": None if missing_images is None else list(missing_images),
         "notes": notes,
     }
+
+
+def _images(missing: Sequence[str]) -> list[str]:
+    if not missing:
+        return ["images      all are on the engine"]
+    more = [f"              ... and {len(missing) - _MOST_IMAGES} more"] if len(missing) > _MOST_IMAGES else []
+    said = f"images      {count(len(missing), 'is', 'are')} not on the engine (swe-memory images pull):"
+    return [said, *(f"              {name}" for name in missing[:_MOST_IMAGES]), *more]
 
 
 def _each(seconds: float) -> Callable[[Cell], float]:
@@ -125,13 +138,16 @@ def forecast_text(expected: dict[str, Any]) -> str:
         parts = [f"{name.replace('_', ' ')} {form.format(value)}" for name, value in pair.items() if value is not None]
         return ", ".join(parts) or "not known"
 
+    chain = count(expected["longest_chain"], "attempt", "attempts")
     lines = [
-        f"{expected['issues']} issues of {expected['dataset']}, agent {expected['agent']}, protocol {expected['protocol']}",
+        f"{count(expected['issues'], 'issue', 'issues')} of {expected['dataset']}, agent {expected['agent']}, protocol {expected['protocol']}",
         f"endpoint    {expected['endpoint']}",
-        f"attempts    {expected['attempts']}: " + ", ".join(f"{arm} {count}" for arm, count in expected["arms"].items()),
-        f"streams     {expected['streams']}, banks {expected['banks']}, at most {expected['longest_chain']} attempts one after the other",
-        f"hours       {amount(expected['hours'], '{:.2f}')} with {expected['workers']} workers",
+        f"attempts    {expected['attempts']}: " + ", ".join(f"{arm} {number}" for arm, number in expected["arms"].items()),
+        f"streams     {expected['streams']}, banks {expected['banks']}, at most {chain} one after the other",
+        f"hours       {amount(expected['hours'], '{:.2f}')} with {count(expected['workers'], 'worker', 'workers')}",
         f"cost        {amount(expected['cost'], '${:.2f}')}",
         "disk        " + ("not known" if expected["disk_mb"] is None else f"about {expected['disk_mb']:.0f} MB"),
     ]
+    if (missing := expected["missing_images"]) is not None:
+        lines += _images(missing)
     return "\n".join([*lines, *(f"note: {note}" for note in expected["notes"]), "Nothing was run or written."])

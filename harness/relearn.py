@@ -20,6 +20,7 @@ from harness.folder import read_experiment
 from harness.layout import Cell, lay_out
 from harness.looking import named_arms, printable, usage_values, usage_words
 from harness.plan import Experiment
+from harness.statistics.estimates import count
 from harness.trajectory_file import read_trajectory
 from swe_memory.errors import SweMemoryError, UsageError
 from swe_memory.records import Attempt, Extractor, Issue, Judge, Trajectory, Usage, Verdict
@@ -105,6 +106,8 @@ def _arms(experiment: Experiment, names: Sequence[str]) -> tuple[Arm, ...]:
         if baseline := tuple(arm for arm in arms if arm.kind == "none"):
             return baseline
         known = ", ".join(arm.name for arm in arms if arm.kind != "gold")
+        if not known:
+            raise UsageError("this run has reference patches only, and nothing is ever learned from those", "Name a run of an agent.")
         raise UsageError("this run has no arm `none` to learn from", f"Name the arms to learn from with --arm; it has: {known}.")
     named = named_arms(arms, names)
     if any(arm.kind == "gold" for arm in named):
@@ -316,8 +319,8 @@ def _there(bank: MemoryBank, uri: str, session: str) -> dict[str, Verdict]:
     """What an interrupted call of the same command has learned: key of an attempt -> its verdict. Raises UsageError where the bank holds anything else."""
     experiences = bank.experiences()
     if any(one.session != session for one in bank.sessions()) or (experiences and not bank.sessions()):
-        count = len(experiences)
-        what = f"the bank {uri} is not new: it holds {count} experience{'' if count == 1 else 's'} that this command did not put there"
+        held = count(len(experiences), "experience", "experiences")
+        what = f"the bank {uri} is not new: it holds {held} that this command did not put there"
         raise UsageError(what, "Name a new bank; `swe-memory bank import` brings banks together.")
     return {experience.key: experience.verdict for experience in experiences}
 
@@ -326,7 +329,8 @@ def relearn_text(found: Mapping[str, Any]) -> str:
     """The values of :func:`relearn` in lines."""
     items, verdicts, against, left = found["items"], found["verdicts"], found["against_tests"], found["left_out"]
     lines = [
-        f"{found['attempts']} attempts of {', '.join(found['arms'])} in {found['run']}, distilled by {found['extractor']}, {found['verdict']['label']}",
+        f"{count(found['attempts'], 'attempt', 'attempts')} of {', '.join(found['arms'])} in {found['run']}, "
+        f"distilled by {found['extractor']}, {found['verdict']['label']}",
         f"verdicts: {verdicts['resolved']} resolved, {verdicts['unresolved']} unresolved, {verdicts['unknown']} unknown"
         + (
             f"; {against['right']} agree with the tests, {against['wrong']} do not"
@@ -335,16 +339,17 @@ def relearn_text(found: Mapping[str, Any]) -> str:
         ),
         f"learned {found['learned']}, already known {found['already']}, verdict changed {found['superseded']}, nothing to learn {found['nothing']}",
     ]
-    kinds = ", ".join(f"{count} {name}" for part in ("by_polarity", "by_reach") for name, count in items[part].items())
+    kinds = ", ".join(f"{number} {name}" for part in ("by_polarity", "by_reach") for name, number in items[part].items())
     lines.append(
-        f"items: {items['added']} added{f' ({kinds})' if kinds else ''}, {items['quarantined']} quarantined, {items['rejected']} drafts refused"
+        f"items: {items['added']} added{f' ({kinds})' if kinds else ''}, {items['quarantined']} quarantined, "
+        f"{count(items['rejected'], 'draft', 'drafts')} refused"
     )
     if found["model"]:
         lines.append(f"used: {usage_words(found['usage'])}")
     if left["infra"]:
-        lines.append(f"left out, for they failed through the machine: {_some(left['infra'])}")
+        lines.append(f"left out as failed through the machine: {_some(left['infra'])}")
     if left["not_graded"]:
-        lines.append(f"left out, for they are not graded: {left['not_graded']} attempts")
+        lines.append(f"left out as not graded: {count(left['not_graded'], 'attempt', 'attempts')}")
     lines += [f"warning: {warning}" for warning in found["warnings"]]
     lines += [f"failed: {failure['attempt']}: {failure['reason']}" for failure in found["failures"][:_MOST_ROWS]]
     if len(found["failures"]) > _MOST_ROWS:

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.agents import make_agent
+from harness.analysis.references import only_references
 from harness.arms import Arm, parse_arms
 from harness.checks import LARGEST
 from harness.compare import comparison
 from harness.compare_text import render
-from harness.equipment import look_before
+from harness.equipment import images_missing, look_before
 from harness.events import RunState, read_state, write_file
 from harness.folder import another_experiment, freeze, locked, read_experiment, resume_command
 from harness.forecast import forecast, forecast_text
 from harness.layout import check_protocol, lay_out
 from harness.plan import MOST, PROTOCOLS, Experiment, endpoint, order_specs, ordered, split, wrong_setting
 from harness.scheduler import Run, Settings
+from harness.statistics.estimates import count
 from harness.telling import Teller
 from swe_memory.errors import SweMemoryError, UsageError
 from swe_memory.heap import keep_small
@@ -147,30 +149,41 @@ def run_command(
     ):  # before a key or an engine is asked for that only the changed settings need
         raise another_experiment(out, different)
     check_money(experiment, settings)
+    chosen_instances = [known.instance(issue) for issue in experiment.instances]
     if dry_run:
-        expected = forecast(experiment, workers, like)
+        expected = forecast(experiment, workers, like, images_missing(experiment, chosen_instances))
         return 0, json.dumps(expected, indent=2, ensure_ascii=False) if as_json else forecast_text(expected)
-    if missing := look_before(experiment, [known.instance(issue) for issue in experiment.instances]):
+    if missing := look_before(experiment, chosen_instances):
         click.echo(_missing_text(missing, dataset or experiment.dataset), err=True)
     with locked(out):
         freeze(out, experiment, resume=resume)
         again = resume_command(out, experiment, dataset=dataset or "", repositories=str(repositories or ""), bank=bank or "")
         run, state = carry_out(out, experiment, known, settings, again)
-        result = comparison(experiment, state, out.resolve().name, folder=out)
+        result = comparison(experiment, state, out.resolve().name, folder=out, dataset=known)
         write_file(out / "results.json", json.dumps(result, indent=2, ensure_ascii=False, sort_keys=True, allow_nan=False) + "\n")
-    shown = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) if as_json else f"{render(result)}\n\nAll of it: {out}"
+    shown = (
+        json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False)
+        if as_json
+        else f"{render(result, folder=out)}\n\nAll of it: {out}"
+    )
     failed = [f"{attempt['issue']} ({attempt['arm']} {attempt['stream']})" for attempt in result["infra"]]
     if failed:
-        click.echo(f"{len(failed)} attempts failed through the machine: {', '.join(failed)}. Try them again with: {again}", err=True)
+        click.echo(
+            f"{count(len(failed), 'attempt', 'attempts')} failed through the machine: {', '.join(failed)}. Try them again with: {again}",
+            err=True,
+        )
     if run.stopped_by:
         click.echo(f"Stopped: {run.stopped_by}. Go on with: {again}", err=True)
-    return (1 if failed or run.stopped_by or not result["complete"] else 0), shown
+    # What else reference patches alone are run for: to hear that they do not resolve.
+    broken = only_references(result) and any(found["failing"] for found in result["environment"])
+    return (1 if failed or run.stopped_by or not result["complete"] or broken else 0), shown
 
 
 def _missing_text(missing: Sequence[str], dataset: str) -> str:
     shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+    pulled = "is pulled when its turn comes" if len(missing) == 1 else "are pulled when their turn comes"
     return (
-        f"{len(missing)} images are not on the engine and are pulled when their turn comes: {shown}\n"
+        f"{count(len(missing), 'image is', 'images are')} not on the engine and {pulled}: {shown}\n"
         f"To pull them first: swe-memory images pull --dataset {dataset} (with the flags that choose issues)"
     )
 
@@ -383,13 +396,16 @@ def carry_out(out: Path, experiment: Experiment, dataset: Dataset, settings: Set
         for problem in before.problems[:_MOST_PROBLEMS]:
             teller.line(f"warning: {problem}")
         if len(before.problems) > _MOST_PROBLEMS:
-            teller.line(f"warning: ... and {len(before.problems) - _MOST_PROBLEMS} more problems (swe-memory run status --json lists all)")
+            more = count(len(before.problems) - _MOST_PROBLEMS, "more problem", "more problems")
+            teller.line(f"warning: ... and {more} (swe-memory run status --json lists all)")
         run = Run(out, experiment, dataset, settings, teller.say)
         try:
             return run, run.execute(teller.interrupted)
         except KeyboardInterrupt:
             teller.line(f"stopped. Go on with: {again}")
             raise
-        except SweMemoryError:
-            teller.line(f"stopped by an error. When it is mended, go on with: {again}")
+        except SweMemoryError as error:
+            # A model's name is part of what was frozen.
+            renamed = "\n  With another model, start a new run in another folder." if getattr(error, "status", None) == 404 else ""
+            teller.line(f"stopped by an error. When it is mended, go on with: {again}{renamed}")
             raise

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.events import RunState
 from harness.layout import Layout
+from harness.statistics.estimates import count
 from swe_memory.progress import Progress
 from swe_memory.records import Usage
 
@@ -52,7 +53,7 @@ class Teller:
         cost = (
             ""
             if not spent.calls or spent.cost == 0
-            else f"; {spent.calls} calls, cost unknown"
+            else f"; {count(spent.calls, 'call', 'calls')}, cost unknown"
             if spent.cost is None
             else f"; ${spent.cost:.2f}"
         )
@@ -69,8 +70,9 @@ class Teller:
     def __enter__(self) -> Teller:
         planned = sum(self._planned.values())
         if self._before:
-            self.line(f"{self._before} of {planned} attempts are done already")
-        self.line(f"{planned} attempts in {self._streams} streams: " + ", ".join(f"{arm} {count}" for arm, count in self._planned.items()))
+            self.line(f"{self._before} of {count(planned, 'attempt', 'attempts')} {'is' if self._before == 1 else 'are'} done already")
+        head = f"{count(planned, 'attempt', 'attempts')} in {count(self._streams, 'stream', 'streams')}"
+        self.line(f"{head}: " + ", ".join(f"{arm} {number}" for arm, number in self._planned.items()))
         self._progress.__enter__()
         return self
 
@@ -85,6 +87,8 @@ def describe(outcome: Outcome) -> str:
     if outcome.failure:
         return f"{head} infra failure: {outcome.failure.splitlines()[0]}"
     result = "resolved" if outcome.resolved else "not resolved"
-    calls = "  ? calls" if outcome.calls is None else f"{outcome.calls:3} calls"
+    if outcome.cell.arm.kind == "gold":  # nobody was at work
+        return f"{head} {result}"
+    calls = "  ? calls" if outcome.calls is None else f"{outcome.calls:3} {'call' if outcome.calls == 1 else 'calls'}"
     title = outcome.recalled if len(outcome.recalled) <= WIDTH else outcome.recalled[: WIDTH - 1] + "…"
     return f"{head} {result:13} {calls}" + (f"   recalled: {title}" if title else "")

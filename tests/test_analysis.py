@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import harness.analysis
-from harness.analysis.words import amount, points
+from harness.analysis.words import CHARGED, amount, points
 from harness.compare import comparison
 from harness.compare_text import render
 from harness.layout import Key, lay_out
@@ -267,6 +267,9 @@ def test_memory_is_charged_with_what_its_banks_took_spread_over_the_issues_that_
     assert memory["per_resolved"]["cost"]["value"] == pytest.approx(0.5 + 0.4 * share)
     assert pair["per_resolved"]["cost"]["value"] == pytest.approx((0.5 + 0.4 * share) / 0.5)
     assert "memory's)" in render(found)
+    assert sum(arm["measures"]["cost"]["mean"] * arm["graded"] for arm in found["arms"]) > found["usage"]["all"]["cost"]
+    assert CHARGED in " ".join(render(found).split()), "why the sum over arms is more than what was spent"
+    assert CHARGED not in " ".join(render(costly(experiment)).split())
 
 
 def test_a_verdict_that_two_banks_learn_from_is_charged_to_both_and_each_rerun_pays_for_its_bank() -> None:

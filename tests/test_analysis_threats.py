@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from harness.analysis.threats import release_date
-from harness.compare import compare_run, comparison
+from harness.compare import compare_run, compare_two, comparison
 from harness.compare_text import render
 from harness.dataset import load_dataset
 from harness.layout import Key, lay_out
 from harness.plan import Experiment
+from harness.report.material import load
 from swe_memory.records import Issue
 from tests.compared import ITEM, all_of, events, frozen, state, write_run
 from tests.experiments import START, made_experiment, made_issues
@@ -54,6 +55,16 @@ def test_few_discordant_pairs_weigh_more_the_fewer_they_are() -> None:
         found = threat(whole(experiment, won(none=10, reasoningbank=10 + pairs)), "few discordant pairs")
         weights.append(found and (found["weight"], f"There are {pairs} discordant pairs" in found["sentence"]))
     assert weights == [("serious", True), ("caution", True), None]
+    one = threat(whole(experiment, won(none=10, reasoningbank=11)), "few discordant pairs")
+    assert one and "There is 1 discordant pair: " in one["sentence"]
+    again = made_experiment(FORTY, baseline_reruns=2)
+
+    def turned(key: Key) -> bool:
+        """The runs of the baseline differ on one issue, and one more is resolved with memory."""
+        return number(key[2]) < (12 if key[0] != "none" else 10 if key[1] == "1-1" else 11)
+
+    several = threat(whole(again, turned), "few discordant pairs")
+    assert several and "There are on average 1.5 discordant pairs: " in several["sentence"]
 
 
 def test_one_stream_and_one_build_are_said_and_several_are_not() -> None:
@@ -169,10 +180,24 @@ def test_issues_that_name_the_file_are_counted_where_the_dataset_is_at_hand() ->
     bench = load_dataset("minibench")
     issues = [instance.issue for instance in bench.instances]
     experiment = replace(made_experiment(issues), dataset="minibench", dataset_hash=bench.hash)
-    found = threat(whole(experiment), "issues that name the file")
+    journal = state(all_of(experiment), frozen(experiment))
+    found = threat(comparison(experiment, journal, "r", dataset=bench), "issues that name the file")
     assert found is None or (found["weight"] == "note" and set(found["about"]) <= {issue.id for issue in issues})
-    assert threat(whole(replace(experiment, dataset_hash="0")), "issues that name the file")["weight"] == "not checked"  # type: ignore[index]
-    assert threat(whole(made_experiment(FORTY)), "issues that name the file")["weight"] == "not checked"  # type: ignore[index]
+    other = threat(comparison(replace(experiment, dataset_hash="0"), journal, "r", dataset=bench), "issues that name the file")
+    assert other and other["weight"] == "not checked" and "minibench is not the dataset of this run" in other["sentence"]
+    assert threat(whole(experiment), "issues that name the file")["weight"] == "not checked"  # type: ignore[index]
+
+
+def test_where_the_dataset_is_not_at_hand_the_command_that_names_it_is_told(tmp_path: Path) -> None:
+    experiment = replace(made_experiment(FORTY), dataset="my rows.jsonl")
+    journal = [event for part in (all_of(experiment), frozen(experiment)) for event in part]
+    folders = [write_run(tmp_path / name, experiment, journal) for name in ("one run", "other")]
+    said = threat(compare_run(folders[0]), "issues that name the file")
+    assert said and f"`swe-memory compare '{folders[0]}' --dataset 'my rows.jsonl'`" in said["sentence"]
+    both = threat(compare_two(*folders), "issues that name the file")
+    assert both and f"`swe-memory compare '{folders[0]}' {folders[1]} --dataset 'my rows.jsonl'`" in both["sentence"]
+    page = threat(load(folders[0], folders[0]).result, "issues that name the file")
+    assert page and "`swe-memory report 'one run' --dataset 'my rows.jsonl'`" in page["sentence"] and str(tmp_path) not in page["sentence"]
 
 
 def test_threats_come_with_the_serious_ones_first_and_are_shown() -> None:

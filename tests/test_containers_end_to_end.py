@@ -204,7 +204,7 @@ def test_what_a_kill_left_is_removed_by_clean_and_by_resume(disturbed: Disturbed
     assert NAMED["total"] in first and NAMED["middle"] in second
     assert disturbed.cleaned.exit_code == 0
     assert all(f"disturbed none {issue}" in disturbed.cleaned.output for issue in first)
-    removed = re.search(r"removed ([0-9]+) containers that were left behind", disturbed.failing.output)
+    removed = re.search(r"removed ([0-9]+) containers? (?:that was|that were) left behind", disturbed.failing.output)
     assert removed is not None and int(removed[1]) >= len(second)
 
 
@@ -213,7 +213,7 @@ def test_a_container_that_somebody_kills_costs_its_attempt_and_resume_makes_it_a
     failed = events(disturbed.folder, "failed")
     assert [(event["issue"], event["stage"]) for event in failed] == [(NAMED["middle"], "run")]
     assert "was ended from outside" in failed[0]["reason"]
-    assert f"1 attempts failed through the machine: {NAMED['middle']}" in disturbed.failing.output
+    assert f"1 attempt failed through the machine: {NAMED['middle']}" in disturbed.failing.output
 
 
 def test_a_killed_run_comes_to_what_an_undisturbed_one_does(whole: Path, disturbed: Disturbed) -> None:
@@ -311,4 +311,17 @@ def test_the_reference_patches_tell_which_instance_is_broken_here(place: Place) 
     result = CliRunner().invoke(cli, ["run", *what, *arms("gold"), "--out", str(place.folder / "gold")], env={"ANTHROPIC_API_KEY": ""})
     assert len(place.api.requests) == calls
     assert outcomes(place.folder / "gold", "gold") == {NAMED["spread"]: "resolved", NEVER: "unresolved"}
+    assert result.exit_code == 1 and f"{NEVER}: unresolved; see {place.folder / 'gold'}" in result.output
     assert any(NEVER in line and "not resolved" in line for line in result.output.splitlines())
+
+
+def test_the_reference_patches_tell_where_no_attempt_could_begin(place: Place, tmp_path: Path) -> None:
+    """Grading starts from the image, and would not notice."""
+    rows = [json.loads(line) for line in place.rows.read_text().splitlines()]
+    row = next(row for row in rows if row["instance_id"] == NAMED["shout"]) | {"base_commit": "0" * 40}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    what = ["--dataset", str(tmp_path / "rows.jsonl"), *arms("gold"), "--retries", "0", "--out", str(place.folder / "no-base")]
+    result = CliRunner().invoke(cli, ["run", *what])
+    assert result.exit_code == 1
+    assert [event["stage"] for event in events(place.folder / "no-base", "failed")] == ["run"]
+    assert f"has no commit {'0' * 40}" in events(place.folder / "no-base", "failed")[0]["reason"]

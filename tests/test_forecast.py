@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.cli import run
 from harness.events import Journal
 from harness.folder import freeze
 from harness.forecast import forecast, forecast_text, ideal_seconds
 from harness.layout import Cell, lay_out
 from harness.plan import Experiment
 from swe_memory.errors import UsageError
+from tests.dataset_rows import row, written
+from tests.engine_answers import engine_with
 from tests.experiments import experiments, made_experiment, made_issues
 
 
@@ -176,3 +180,32 @@ def test_the_plan_is_told_in_numbers() -> None:
     assert "memory's own calls" in " ".join(found["notes"])
     text = forecast_text(found)
     assert "attempts    28: none 12, reasoningbank 8, derangement 8" in text and found["endpoint"] in text
+
+
+# -- images ----------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_names_the_images_that_are_missing_where_an_engine_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rows = written(tmp_path, *(row(instance_id=f"acme__web-{n}", image=f"acme/web-{n}:1") for n in range(1, 4)))
+    asked = ["--dataset", str(rows), "--arm", "gold", "--out", str(tmp_path / "out"), "--dry-run"]
+
+    def shown(*more: str) -> str:
+        result = CliRunner().invoke(run, [*asked, *more])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    with engine_with(["acme/web-2:1"]) as host:
+        monkeypatch.setenv("DOCKER_HOST", host)
+        text = shown()
+        assert "2 are not on the engine (swe-memory images pull):" in text and "acme/web-1:1" in text and "acme/web-2:1" not in text
+        assert json.loads(shown("--json"))["missing_images"] == ["acme/web-1:1", "acme/web-3:1"]
+        assert "images      all are on the engine" in shown("--instance", "acme__web-2")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody")
+    assert "images" not in shown() and json.loads(shown("--json"))["missing_images"] is None
+    assert not (tmp_path / "out").exists()
+
+
+def test_of_many_missing_images_some_are_named_and_the_others_counted() -> None:
+    text = forecast_text(forecast(made_experiment(FOUR), 2, missing_images=[f"acme/web-{n}:1" for n in range(13)]))
+    assert "13 are not on the engine" in text and "acme/web-9:1" in text and "acme/web-10:1" not in text and "... and 3 more" in text

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.analysis.words import CHARGED
 from harness.compare import compare_run
 from harness.layout import Cell, lay_out
 from harness.plan import Experiment
@@ -31,7 +32,7 @@ from harness.report.methods import SOURCES, methods_used
 from harness.report.page import page
 from harness.report.style import SERIES, styles
 from harness.report.svg import Scale, spread, ticks
-from harness.report.words import amounts, anchor, points, prose, visible
+from harness.report.words import amount, amounts, anchor, points, prose, visible
 from swe_memory.bank import MemoryBank
 from swe_memory.cli import main
 from swe_memory.records import Verdict
@@ -116,7 +117,9 @@ def test_the_page_says_what_the_comparison_says(run: Path, material: Material) -
         *(c["sentence"] for c in result["claims"]),
     ]
     for sentence in wanted:
-        assert re.sub(r"\s+", " ", sentence.replace("`", "")) in seen, sentence
+        told = sentence.replace(f"swe-memory compare {run}", f"swe-memory report {run.name}")  # the page is for others
+        assert re.sub(r"\s+", " ", told.replace("`", "")) in seen, sentence
+    assert CHARGED.replace("`", "") in seen and CHARGED in markdown(material)
     for arm in result["arms"]:
         assert f"{arm['resolved']} of {arm['graded']}" in seen and f"{100 * arm['rate']:.1f} %" in seen
     for part in (material.experiment.dataset_hash, "simulated-model", "memory_block, version 1", result["endpoint"].replace("`", "")):
@@ -447,7 +450,11 @@ def test_labels_keep_apart_and_in_order(places: list[float]) -> None:
         (points(0.0342), "+3.4"),
         (points(-0.0004), "0.0"),
         (points(None), "–"),
-        (amounts("cost", -0.0509, -0.15, 0.05, sign=True), "−$0.051 (−$0.150 to +$0.050)"),
+        (amounts("cost", -0.0509, -0.15, 0.05, sign=True), "−$0.0509 (−$0.1500 to +$0.0500)"),
+        (amounts("cost", 0.0003, 0.0001, 0.0005, sign=True), "+$0.0003 (+$0.0001 to +$0.0005)"),
+        (amounts("cost", 0.0, -0.0002, 0.0002, sign=True), "$0.0000 (−$0.0002 to +$0.0002)"),
+        (amounts("cost", 1.5, -0.04, 3.0), "$1.50 (−$0.04 to $3.00)"),
+        (amounts("cost", 0.0003, sign=True), amount("cost", 0.0003, sign=True)),
         (amounts("tokens", 12345.6), "12,346"),
         (amounts("calls", 3.0, None, None, sign=True), "+3.0"),
         (amounts("calls", -0.04, -0.1, 0.04, sign=True), "0.0 (−0.1 to 0.0)"),

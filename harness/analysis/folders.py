@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -93,7 +94,14 @@ def compare_folders(
         )
     shared = [issue for issue in sources[0].repositories if issue in sources[1].repositories]
     dates = {one.issue.id: one.issue.created_at.isoformat() if one.issue.created_at else "" for one in dataset.instances} if dataset else {}
-    return _result(sources, pairs, differences, named_files(dataset, shared) if dataset else None, dates)
+    ask = f"swe-memory compare {shlex.quote(str(first))} {shlex.quote(str(second))} --dataset {_name_of_dataset(sources)}"
+    return _result(sources, pairs, differences, named_files(dataset, shared) if dataset else None, dates, ask)
+
+
+def _name_of_dataset(sources: Sequence[Source]) -> str:
+    """As it would be typed; FILE where nothing tells."""
+    names = {source.experiment.dataset for source in sources if source.experiment}
+    return shlex.quote(names.pop()) if len(names) == 1 else "FILE"
 
 
 def _names(first: Path, second: Path) -> tuple[str, str]:
@@ -202,7 +210,7 @@ def _shown(value: Any) -> str:
 
 
 def _result(
-    sources: Sequence[Source], pairs: Sequence[Pair], differences: Sequence[str], named: Named | None, dates: Mapping[str, str]
+    sources: Sequence[Source], pairs: Sequence[Pair], differences: Sequence[str], named: Named | None, dates: Mapping[str, str], ask: str
 ) -> dict[str, Any]:
     first, second = sources
     repositories = {**first.repositories, **second.repositories}
@@ -253,7 +261,7 @@ def _result(
         "problems": [*first.problems, *second.problems],
         "claims": [],
     }
-    result["threats"] = [*threats(result, attempts, _facts(sources, named, dates)), *_unknown(sources)]
+    result["threats"] = [*threats(result, attempts, _facts(sources, named, dates, ask)), *_unknown(sources)]
     result["headline"] = headline(found, [], result["threats"], 0, "folders")
     result["sentences"] = _sentences(sources, found, result, len(shared))
     return printable_result(result)
@@ -270,7 +278,7 @@ def _dataset(experiments: Sequence[Experiment | None]) -> dict[str, Any]:
     return {"name": ", ".join(sorted(names)) or "a dataset that is not named", "hash": next(iter(hashes)) if len(hashes) == 1 else None}
 
 
-def _facts(sources: Sequence[Source], named: Named | None, known: Mapping[str, str]) -> Facts:
+def _facts(sources: Sequence[Source], named: Named | None, known: Mapping[str, str], ask: str) -> Facts:
     experiments = [source.experiment for source in sources if source.experiment]
     dates = {**known, **{issue: date for one in experiments for issue, date in zip(one.instances, one.dates, strict=True)}}
     agents = {one.agent for one in experiments}
@@ -283,7 +291,7 @@ def _facts(sources: Sequence[Source], named: Named | None, known: Mapping[str, s
         if source.experiment.before or ("before", True) in _parsed(source.experiment)[arm].settings
     )
     agent = agents.pop() if len(agents) == 1 and len(experiments) == len(sources) else ""
-    return Facts(agent=agent, dates=dates, guarded=guarded, models=models, named=named)
+    return Facts(agent=agent, dates=dates, guarded=guarded, models=models, named=named, ask=ask)
 
 
 def _parsed(experiment: Experiment) -> dict[str, Arm]:

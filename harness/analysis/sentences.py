@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.analysis.references import not_graded, only_references
 from harness.analysis.words import count, percent
 from harness.events import RunState
 from harness.plan import Experiment
@@ -23,10 +24,12 @@ def verdict_label(experiment: Experiment) -> str:
 
 def sentences(experiment: Experiment, result: Found, state: RunState) -> list[str]:
     """``sentences`` of a RESULT of one run; ``result`` is what is known of it so far."""
+    if only_references(result):
+        return [*_environment(result["environment"]), *not_graded(result)]
     arms, pairs = result["arms"], result["comparisons"]
     said = [f"Primary endpoint: {pair['sentence']}" if pair["role"] == "primary" else pair["sentence"] for pair in pairs]
     said += [claim["sentence"] for claim in result["claims"]]
-    if not any(pair["baseline"] == "none" for pair in pairs):
+    if pairs and not any(pair["baseline"] == "none" for pair in pairs):  # where there is no pair at all, the headline says so
         said.append("There is no pair of an arm with memory and `none`, so this run says nothing about what memory changes.")
     elif any(pair["issues"] for pair in pairs):
         said.append(_scope(experiment))
@@ -108,8 +111,8 @@ def _judge(experiment: Experiment, arms: Sequence[Found]) -> list[str]:
         teaches = arm["arm"] == teaching if teaching else arm["kind"] == "memory" and experiment.protocol == "online"
         if teaches and sum(judged.values()):
             said.append(
-                f"Of the {sum(judged.values())} verdicts that memory learned from in `{arm['arm']}`, {judged['right']} agreed with the tests, "
-                f"{judged['wrong']} did not, {judged['unknown']} were unknown."
+                f"Of {count(sum(judged.values()), 'verdict', 'verdicts')} that memory learned from in `{arm['arm']}`, {judged['right']} agreed with the tests, "
+                f"{judged['wrong']} did not, {count(judged['unknown'], 'was', 'were')} unknown."
             )
     return said
 
@@ -129,8 +132,9 @@ def _environment(checks: Sequence[Found]) -> list[str]:
     for found in checks:
         if found["failing"]:
             names = ", ".join(f"{entry['issue']} ({entry['outcome']})" for entry in found["failing"][:5])
-            failing = f"{len(found['failing'])} of {found['checked']} issues"
+            failing = f"{len(found['failing'])} of {count(found['checked'], 'issue', 'issues')}"
             said.append(f"The reference patch fails here on {failing}, which no agent can resolve: {names}.")
         elif found["checked"]:
-            said.append(f"The reference patch passes on all {count(found['checked'], 'issue', 'issues')} that were checked.")
+            which = "the one issue that was" if found["checked"] == 1 else f"all {found['checked']} issues that were"
+            said.append(f"The reference patch passes on {which} checked.")
     return said

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.analysis.attempts import Attempts
+from harness.analysis.references import only_references
 from harness.analysis.words import count, p_text, percent, points
 from harness.statistics.paired import FEW_DISCORDANT
 
@@ -27,7 +28,7 @@ class Facts:
     """What a result does not hold itself. ``dates``: issue -> ISO date, "" for unknown. ``guarded``: arms with memory that recall only from earlier issues.
     ``models``: that attempts name. ``hidden``: attempts with a record of removed history, and those where something was removed; None where no trajectory was
     read. ``named``: issues whose text names a file of the reference patch, and of how many; None where no dataset was at hand. ``left``: attempts that are
-    still to be made."""
+    still to be made. ``unnamed``: why ``named`` is None, and ``ask``: the command that would look, "" for none."""
 
     protocol: str = ""
     wave: int = 1
@@ -38,13 +39,15 @@ class Facts:
     models: frozenset[str] = frozenset()
     hidden: tuple[int, int] | None = None
     named: tuple[tuple[str, ...], int] | None = None
+    unnamed: str = "the dataset was not at hand"
+    ask: str = ""
     frozen_without: Mapping[str, int] = field(default_factory=dict)
     left: int = 0
 
 
 def threats(result: Found, attempts: Attempts, facts: Facts) -> list[Threat]:
-    """``threats`` of a RESULT, the serious ones first."""
-    found = [threat for look in _LOOKS for threat in look(result, attempts, facts)]
+    """``threats`` of a RESULT, the serious ones first. Where only reference patches were graded there is nothing to believe of an agent or of memory."""
+    found = [threat for look in ((_damage,) if only_references(result) else _LOOKS) for threat in look(result, attempts, facts)]
     return sorted(found, key=lambda threat: WEIGHTS.index(threat["weight"]))
 
 
@@ -79,14 +82,14 @@ def _few_pairs(result: Found, _attempts: Attempts, _facts: Facts) -> Iterator[Th
         return
     seen = found["discordant"]
     total = seen["only_arm"] + seen["only_baseline"]
-    expected = "on average " if seen["expected"] else ""
-    pairs = f"{total:.0f} discordant pair{'' if round(total) == 1 else 's'}"
+    one = round(total, 1) == 1
+    pairs = f"{'is' if one else 'are'} {f'on average {round(total, 1):g}' if seen['expected'] else f'{total:.0f}'} discordant {'pair' if one else 'pairs'}"
     if total < 6:
         why = "the exact test cannot reach p < .05 whatever the effect, and mid-p only with five on one side"
-        yield _threat("few discordant pairs", "serious", f"There are {expected}{pairs}: {why}.", [found["id"]])
+        yield _threat("few discordant pairs", "serious", f"There {pairs}: {why}.", [found["id"]])
     elif total < FEW_DISCORDANT:
         why = f"with fewer than {FEW_DISCORDANT} intervals are wide, and cover a little less surely"
-        yield _threat("few discordant pairs", "caution", f"There are {expected}{pairs}; {why}.", [found["id"]])
+        yield _threat("few discordant pairs", "caution", f"There {pairs}; {why}.", [found["id"]])
 
 
 def _one_path(result: Found, _attempts: Attempts, facts: Facts) -> Iterator[Threat]:
@@ -132,7 +135,7 @@ def _repositories(result: Found, _attempts: Attempts, _facts: Facts) -> Iterator
         )
         yield _threat("one repository decides", "caution", text, [turns["repository"]])
     elif left_out and left_out[0]["issues"] > LARGE_REPOSITORY * found["issues"]:
-        text = f"{left_out[0]['repository']} has {left_out[0]['issues']} of the {found['issues']} issues: the result is mostly about it."
+        text = f"{left_out[0]['repository']} has {left_out[0]['issues']} of the {count(found['issues'], 'issue', 'issues')}: the result is mostly about it."
         yield _threat("one large repository", "note", text, [left_out[0]["repository"]])
     yield _threat("repositories", "note", found["sensitivity"]["note"], [found["id"]])
 
@@ -252,8 +255,8 @@ def _damage(result: Found, _attempts: Attempts, _facts: Facts) -> Iterator[Threa
 def _gold_named(_result: Found, _attempts: Attempts, facts: Facts) -> Iterator[Threat]:
     name = "issues that name the file"
     if facts.named is None:
-        text = "Whether issue texts name the file to be changed was not checked: the dataset was not at hand (--dataset)."
-        yield _threat(name, "not checked", text)
+        text = f"Whether issue texts name the file to be changed was not checked: {facts.unnamed}."
+        yield _threat(name, "not checked", f"{text} To check it: `{facts.ask}`" if facts.ask else text)
         return
     issues, total = facts.named
     if issues:

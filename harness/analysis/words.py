@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.looking import printable
 from harness.statistics.estimates import LEVEL, Estimate, Test, count
 
-__all__ = ["amount", "count", "empty", "interval", "p_text", "percent", "plain_estimate", "plain_test", "points", "printable_result"]
+CHARGED = (
+    "Tokens and cost of an attempt include its share of memory's own calls (judging and distilling for the banks that its arm reads); a bank is charged in "
+    "full to each arm and rerun that reads it, so sums over arms exceed what was spent where several do (`swe-memory run status` tells that)."
+)
+"""What stands beside means of tokens and cost where memory asked a model."""
+
+__all__ = [
+    "CHARGED",
+    "amount",
+    "charged_with_memory",
+    "count",
+    "digits",
+    "empty",
+    "interval",
+    "p_text",
+    "percent",
+    "plain_estimate",
+    "plain_test",
+    "points",
+    "printable_result",
+]
 
 
 def plain_estimate(estimate: Estimate) -> dict[str, Any]:
@@ -59,15 +80,21 @@ def interval(low: float | None, high: float | None, method: str = "") -> str:
     return f"95 % {points(low)} to {points(high)}" + (f", {method}" if method else "")
 
 
+def charged_with_memory(arms: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether memory's own calls are in the means of any ARM."""
+    return any(arm["measures"][name]["memory"] for arm in arms for name in ("tokens", "cost"))
+
+
+def digits(measure: str, value: float) -> int:
+    """Places after the point that an amount has: cents of a cent are not shown as nothing."""
+    return {"tokens": 0, "cost": 4 if 0 < abs(value) < 0.1 else 2}.get(measure, 1)
+
+
 def amount(measure: str, value: float, *, sign: bool = False) -> str:
     """An amount in the unit of its measure."""
     mark = "-" if value < 0 else "+" if sign else ""
-    if measure == "cost":
-        number = f"{abs(value):.{4 if 0 < abs(value) < 0.1 else 2}f}"
-        unit = ("$", "")
-    else:
-        number = f"{abs(value):,.0f}" if measure == "tokens" else f"{abs(value):.1f}"
-        unit = ("", " s" if measure == "seconds" else "")
+    number = f"{abs(value):{',' if measure == 'tokens' else ''}.{digits(measure, value)}f}"
+    unit = ("$", "") if measure == "cost" else ("", " s" if measure == "seconds" else "")
     return f"{mark if float(number.replace(',', '')) else ''}{unit[0]}{number}{unit[1]}"
 
 

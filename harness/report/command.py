@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from harness.events import write_file
@@ -16,14 +17,18 @@ HTML = "<!doctype html>\n" + MARK
 NAME = "report.html"
 
 
-def report_command(folder: Path, out: Path | None, *, with_markdown: bool, with_csv: bool) -> str:
-    """Write the report of the run in ``folder`` and say where. ``out``: the HTML file; by default ``report.html`` in the folder.
+def report_command(folder: Path, out: Path | None, *, with_markdown: bool, with_csv: bool, dataset: str | None = None) -> str:
+    """Write the report of the run in ``folder`` and say where. ``out``: the HTML file; by default ``report.html`` in the folder. ``dataset``: that of the run,
+    where it is a file, for what only it tells.
 
-    Raises UsageError where ``folder`` holds no run, or a file is in the way that is no report; SweMemoryError where it cannot be written.
+    Raises UsageError where ``folder`` holds no run, or one of reference patches alone, or a file is in the way that is no report; SweMemoryError where it
+    cannot be written.
     """
     from harness.folder import read_experiment
 
-    read_experiment(folder)
+    if all(arm.kind == "gold" for arm in read_experiment(folder).conditions()):
+        what = f"the run in {folder} has reference patches only, so there is nothing to report about an agent or memory"
+        raise UsageError(what, f"What they say about the environment: swe-memory compare {shlex.quote(str(folder))}")
     html = out if out is not None else folder / NAME
     if html.is_dir():
         html = html / NAME
@@ -32,7 +37,7 @@ def report_command(folder: Path, out: Path | None, *, with_markdown: bool, with_
     asked = [(html, HTML), *([(text, MARK)] if with_markdown else []), *([(table, ",".join(FIELDS))] if with_csv else [])]
     for path, mark in asked:
         _ours(path, mark)
-    material = load(folder, html.parent)
+    material = load(folder, html.parent, dataset)
     try:
         write_file(html, page(material, table.name))
         if with_markdown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from harness.analysis.words import CHARGED, charged_with_memory
 from harness.report import tables
 from harness.report.latex import table as latex_table
 from harness.report.material import Material
@@ -43,6 +44,7 @@ def markdown(material: Material) -> str:
     lines += ["", *(f"{prose(claim['sentence'])}\n" for claim in result["claims"])]
     lines += _table(tables.comparisons_table(result))
     lines += _table(tables.arms_table(result, {}))
+    lines += [prose(CHARGED), ""] if charged_with_memory(result["arms"]) else []
     lines += ["## What speaks against believing it", ""]
     lines += [f"- **{threat['weight']}**: {prose(threat['sentence'])}" for threat in result["threats"]] or [
         "Nothing was found, of what is looked for."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,8 +53,11 @@ def link(path: Path, base: Path) -> str:
     return quote(relative if relative.startswith(".") else f"./{relative}", safe="/.-_~")
 
 
-def load(folder: Path, base: Path) -> Material:
-    """Everything about the run in ``folder``. Raises UsageError where it holds none."""
+def load(folder: Path, base: Path, dataset: str | None = None) -> Material:
+    """Everything about the run in ``folder``; ``dataset``: its dataset, where it is a file, for what only it tells.
+
+    Raises UsageError where ``folder`` holds no run, or ``dataset`` is none.
+    """
     from importlib.metadata import version
 
     from harness.compare import compare_run
@@ -64,7 +68,9 @@ def load(folder: Path, base: Path) -> Material:
 
     experiment = read_experiment(folder)
     status = run_status(folder)
-    result = visible(compare_run(folder))
+    # The page is for others, who do not need to know where it was made.
+    ask = f"swe-memory report {shlex.quote(folder.resolve().name)} --dataset {shlex.quote(experiment.dataset)}"
+    result = visible(compare_run(folder, dataset=dataset, ask=ask))
     wanted = [item["id"] for item in result["items"]]
     texts, problems = lessons(folder, lay_out(experiment), wanted)
     found = (*result["problems"], *map(visible, problems))

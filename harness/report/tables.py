@@ -8,8 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from harness.analysis.words import CHARGED, charged_with_memory
 from harness.report.style import Style
-from harness.report.words import DASH, amount, amounts, interval, p_value, percent, points, prose, rate, shown, span
+from harness.report.words import DASH, amount, amounts, count, interval, p_value, percent, points, prose, rate, shown, span
 
 MEASURES = ("calls", "actions", "tokens", "cost", "seconds")
 UNITS: Mapping[str, str] = {
@@ -116,6 +117,7 @@ def arms_table(result: Mapping[str, Any], styles: Mapping[str, Style]) -> Table:
         )
     methods = ", ".join(sorted({arm["interval"] for arm in result["arms"] if arm["interval"]}))
     why = list(dict.fromkeys(m["why"] for arm in result["arms"] for m in arm["measures"].values() if m["mean"] is None and m["why"]))
+    why += [CHARGED] if charged_with_memory(result["arms"]) else []
     return Table("arms", "Arms", columns, rows, prose(f"Intervals: {methods}." if methods else ""), notes=[prose(said) for said in why])
 
 
@@ -192,7 +194,7 @@ def steps_table(found: Mapping[str, Any]) -> Table:
             ]
         )
     unknown = max((entry["unknown"] for entry in found["steps"].values()), default=0)
-    note = f"{unknown} issues are left out where an amount is not known." if unknown else ""
+    note = f"{count(unknown, 'issue is', 'issues are')} left out where an amount is not known." if unknown else ""
     why = [prose(entry["sentence"]) for entry in found["steps"].values() if entry["difference"]["value"] is None]
     title = f"What attempts took: {found['arm']} against {found['baseline']}"
     return Table(f"steps-{found['id']}", title, columns, rows, prose(note), notes=why)

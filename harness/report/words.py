@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from harness.analysis.words import amount as plain_amount
-from harness.analysis.words import count, p_text
+from harness.analysis.words import count, digits, p_text
 
 __all__ = [
     "amount",
@@ -102,15 +102,14 @@ def amount(measure: str, value: float | None, *, sign: bool = False) -> str:
 
 
 def amounts(measure: str, value: float | None, low: float | None = None, high: float | None = None, *, sign: bool = False) -> str:
-    """An amount with its interval, all with as many digits; dollars with three below one dollar."""
+    """An amount with its interval, all with as many digits as the amount alone has in :func:`amount`."""
     if value is None:
         return DASH
-    known = [part for part in (value, low, high) if part is not None]
-    digits = {"tokens": 0, "cost": 2 if max(map(abs, known)) >= 1 else 3}.get(measure, 1)
+    places = digits(measure, value or max(abs(low or 0.0), abs(high or 0.0)))
     plus, unit = "+" if sign else "", "$" if measure == "cost" else ""
 
     def one(part: float) -> str:
-        text = f"{part:{plus},.{digits}f}"
+        text = f"{part:{plus},.{places}f}"
         if not text.strip("+-0.,"):
             text = text.lstrip("+-")  # what rounds to nothing has no direction
         return minus(f"{text[0]}{unit}{text[1:]}" if text[0] in "+-" else f"{unit}{text}")
