@@ -109,7 +109,9 @@ def _check_limits(client: DockerClient, experiment: Experiment) -> None:
         what = f"--cpus {experiment.cpus:g} is more than the {count(engine.cpus, 'processor', 'processors')} of the engine"
         raise UsageError(what, f"Give {engine.cpus} or less.")
     if experiment.memory_gb * (1 << 30) < _LEAST_MEMORY:
-        raise UsageError(f"--memory-gb {experiment.memory_gb:g} is too little for any container", "Give 0.006 or more; tests need far more.")
+        raise UsageError(
+            f"--memory-gb {experiment.memory_gb:g} is too little for any container", "Give 0.006 or more; tests need far more."
+        )
     if experiment.network not in ("none", "bridge", "host", "default"):
         with engine_errors("list the engine's networks"):
             names = [str(network["Name"]) for network in client.api.networks()]
