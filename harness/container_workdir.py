@@ -81,7 +81,7 @@ def prepare_container(environment: DockerEnvironment, base_commit: str, *, build
 
     Raises InfraError where that cannot be done: the image is not the issue's, or is broken.
     """
-    hidden = hide_future(environment.container, base_commit, root=environment.workdir, builders=builders)
+    hidden = hide_future(environment.container, base_commit, root=environment.workdir, builders=builders, image=environment.image)
     return ContainerWorkdir(environment.container, environment.workdir, hidden)
 
 

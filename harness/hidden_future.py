@@ -39,8 +39,9 @@ class HiddenFuture:
 
     ``head`` is the commit that is checked out now: the base, or one made on top of it for the files in ``setup``, which the image's builder had changed.
     ``refs`` are the names that are gone (branches, tags, stash, notes, remote ones), ``copies`` other places in the container that held the same project's
-    history, ``worktrees`` folders that shared it. ``start`` is the tree of all files as the image had them, tracked or not (but for ignored ones), which a
-    patch is the difference to. ``objects`` is how many objects are gone, ``reflog`` how many entries of reflogs.
+    history (repositories, folders of objects, packs, bundles), ``undecided`` those of which that cannot be told since something in them cannot be read:
+    they are left. ``worktrees`` are folders that shared the repository. ``start`` is the tree of all files as the image had them, tracked or not (but for
+    ignored ones), which a patch is the difference to. ``objects`` is how many objects are gone, ``reflog`` how many entries of reflogs.
     """
 
     base: str
@@ -54,6 +55,7 @@ class HiddenFuture:
     pseudo_refs: tuple[str, ...]
     worktrees: tuple[str, ...]
     copies: tuple[str, ...]
+    undecided: tuple[str, ...]
     submodules: tuple[str, ...]
     emptied_submodules: tuple[str, ...]
     setup: tuple[str, ...]
@@ -61,7 +63,7 @@ class HiddenFuture:
 
     def as_record(self) -> dict[str, Any]:
         """As it is written down: plain values, at most :data:`MOST_NAMES` names of a kind, with the number of all beside them."""
-        names = ("refs", "pseudo_refs", "worktrees", "copies", "submodules", "emptied_submodules", "setup")
+        names = ("refs", "pseudo_refs", "worktrees", "copies", "undecided", "submodules", "emptied_submodules", "setup")
         found: dict[str, Any] = {
             name: {"count": len(getattr(self, name)), "names": list(getattr(self, name)[:MOST_NAMES])}
             for name in names
@@ -71,11 +73,13 @@ class HiddenFuture:
         return {**counts, **found, "seconds": round(self.seconds, 3)}
 
 
-def hide_future(container: Container, base_commit: str, *, root: str = "/testbed", builders: Sequence[str] = BUILDERS) -> HiddenFuture:
-    """Do it, and look whether it worked. ``base_commit`` is a full hash; ``builders`` as :data:`BUILDERS`.
+def hide_future(
+    container: Container, base_commit: str, *, root: str = "/testbed", builders: Sequence[str] = BUILDERS, image: str = ""
+) -> HiddenFuture:
+    """Do it, and look whether it worked. ``base_commit`` is a full hash; ``builders`` as :data:`BUILDERS`; ``image`` is the image's name, for messages.
 
-    Raises InfraError where there is no git, no repository at ``root`` or no such commit in it, where another commit is checked out, and where
-    something is left that should not be.
+    Raises InfraError where the image lacks a program that this needs, where there is no repository at ``root`` or no such commit in it, where another commit
+    is checked out, and where something is left that should not be.
     """
     if not _COMMIT.fullmatch(base_commit):
         raise UsageError(f"{base_commit!r} is not a full commit hash", "Write all 40 hex digits.")
@@ -86,7 +90,7 @@ def hide_future(container: Container, base_commit: str, *, root: str = "/testbed
         name, _, value = record.decode("utf-8", errors="replace").partition(" ")
         found.setdefault(name, []).append(value)
     if "error" in found or done.returncode != 0 or "reached" not in found:
-        raise _failure(found.get("error", ["unknown "])[0], root, base_commit)
+        raise _failure(found.get("error", ["unknown "])[0], root, base_commit, image)
     _check(found, root)
     kept = set(found.get("kept", ()))
     return HiddenFuture(
@@ -101,6 +105,7 @@ def hide_future(container: Container, base_commit: str, *, root: str = "/testbed
         pseudo_refs=tuple(found.get("pseudo", ())),
         worktrees=tuple(found.get("worktree", ())),
         copies=tuple(found.get("copy", ())),
+        undecided=tuple(found.get("undecided", ())),
         submodules=tuple(found.get("submodule", ())),
         emptied_submodules=tuple(found.get("emptied", ())),
         setup=tuple(found.get("setup", ())),
@@ -117,18 +122,21 @@ def shell_script(name: str) -> str:
 def _check(found: Mapping[str, Sequence[str]], root: str) -> None:
     """Nothing is left beside what the base reaches."""
     strange = [ref for ref in found.get("kept", ()) if ref != "refs/heads/main" and not ref.startswith("refs/tags/")]
-    left = [*found.get("left", ()), *strange]
-    if left or found["loose"] != ["0"] or found["held"] != found["reached"]:
+    left = [*found.get("left", ()), *found.get("loose", ()), *strange]
+    if left or found["held"] != found["reached"]:
         raise InfraError(
             f"{root} still holds what the base commit does not reach: {', '.join(left[:5]) or 'objects'}",
             "This is a bug; please report it.",
         )
 
 
-def _failure(said: str, root: str, base_commit: str) -> InfraError:
+def _failure(said: str, root: str, base_commit: str, image: str) -> InfraError:
     kind, _, what = said.partition(" ")
-    if kind == "nogit":
-        return InfraError("the image has no git, so the repository's future cannot be hidden in it", "Use an image with git.")
+    if kind == "lacks":
+        return InfraError(
+            f"{f'image {image}' if image else 'the image'} lacks what hiding the future needs: {what}",
+            "Use an image with git, GNU coreutils, findutils and sed.",
+        )
     if kind == "norepository":
         return InfraError(f"there is no git repository at {root} in the image", "Use an image that holds the repository there.")
     if kind == "nobase":
@@ -137,6 +145,10 @@ def _failure(said: str, root: str, base_commit: str) -> InfraError:
         return InfraError(f"nothing is checked out at {root}: HEAD is {what.strip()}", _ADVICE)
     if kind == "elsewhere":
         return InfraError(f"the image has commit {what} checked out at {root}, which is not the base commit {base_commit}", _ADVICE)
+    if kind == "left":
+        return InfraError(
+            f"what could tell of the future of the repository at {root} cannot be removed: {what}", "Can it be written to in a container?"
+        )
     return InfraError(
         f"the future of the repository at {root} could not be hidden: {what.strip() or 'the script ended early'}",
         "See whether the image is whole.",

@@ -188,6 +188,30 @@ def test_no_doing_of_an_agent_makes_its_patch_a_failure_of_the_machine(
         environment.container.run("chmod 755 /testbed; [ -x /usr/bin/git ] || cp /git /usr/bin/git", seconds=60)
 
 
+PROGRAMS = ["cat", "comm", "cp", "find", "git", "grep", "head", "mkdir", "rm", "sed", "sort", "stat", "xargs"]
+
+
+def test_a_program_that_an_agent_removed_or_replaced_costs_no_part_of_a_patch(bed: tuple[DockerEnvironment, ContainerWorkdir]) -> None:
+    environment, testbed = bed
+    do(
+        environment,
+        "[ -d /programs ] || cp -a /usr/bin /programs; echo 'edited = 1' > a.py; echo 'new = 1' > new.py; printf '\\351\\n' > odd.txt",
+    )
+    whole = testbed.patch()
+    assert "new.py" in whole and "odd.txt" in whole
+    try:
+        for number, program in enumerate(PROGRAMS):
+            for change in ("ln -sf true", ("rm", "chmod -x", "ln -sf false", "ln -sf tac")[number % 4]):
+                do(environment, f"PATH=/programs; cp -a --remove-destination /programs/. /usr/bin/; {change} /usr/bin/{program}")
+                try:
+                    assert testbed.patch() == whole, (program, change)
+                except PatchRefused as refused:
+                    assert refused.status == "PatchUnreadable" and program in str(refused), (program, change)
+    finally:
+        environment.container.run("PATH=/programs; cp -a --remove-destination /programs/. /usr/bin/", seconds=60)
+    assert testbed.patch() == whole
+
+
 def test_what_is_too_large_is_refused_before_git_reads_it(bed: tuple[DockerEnvironment, ContainerWorkdir]) -> None:
     environment, testbed = bed
     for command in (

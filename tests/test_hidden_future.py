@@ -324,7 +324,6 @@ def test_a_copy_for_another_user_belongs_to_that_user(opened: Open, base_commit:
         ("/srv/plain", "true", "no git repository"),
         ("/srv/other-project", "true", "has no commit"),
         ("/testbed", "git checkout -q --orphan nothing", "nothing is checked out"),
-        ("/testbed", "rm $(command -v git)", "has no git"),
         ("/testbed", "rm -r .git/objects/pack .git/objects/??", "has no commit"),
         (
             "/testbed",
@@ -341,6 +340,136 @@ def test_what_cannot_be_hidden_is_the_machines_failure_and_says_why(
     said(environment, before)
     with pytest.raises(InfraError, match=message):
         hide_future(environment.container, base_commit[1], root=root)
+
+
+PROGRAMS = [
+    "cat",
+    "chmod",
+    "chown",
+    "comm",
+    "cp",
+    "cut",
+    "find",
+    "git",
+    "head",
+    "mkdir",
+    "mv",
+    "realpath",
+    "rm",
+    "sed",
+    "sort",
+    "stat",
+    "wc",
+    "xargs",
+]
+LESSER = {"comm": "z", "find": "print0", "head": "z", "sed": "z", "sort": "z", "stat": "printf", "xargs": "0", "realpath": "e"}
+
+
+def test_an_image_that_lacks_a_program_is_refused_by_the_programs_name_and_never_passes_as_clean(
+    opened: Open, base_commit: tuple[Path, str]
+) -> None:
+    environment = opened("/testbed")
+    said(environment, "cp -a /usr/bin /programs")
+    for program in PROGRAMS:
+        changes = [f"rm /usr/bin/{program}"]
+        if program != "chown":  # one that does nothing leaves what is root's to root
+            changes.append(f"printf '#!/programs/bash\\n' > /usr/bin/{program}")
+        if option := LESSER.get(program):  # as another maker's program of that name is
+            changes.append(
+                f"printf '#!/programs/bash\\n[[ $* != *-*{option}* ]] && exec /programs/{program} \"$@\"\\n' > /usr/bin/{program}"
+            )
+        for change in changes:
+            said(environment, f"PATH=/programs; {change}")
+            with pytest.raises(InfraError, match=f"lacks what hiding the future needs: (.*, )?{program}"):
+                hide_future(environment.container, base_commit[1])
+            said(environment, f"/programs/rm -f /usr/bin/{program}; /programs/cp -a /programs/{program} /usr/bin/")
+    said(environment, "rm /usr/bin/find /usr/bin/comm; printf '#!/programs/bash\\n' > /usr/bin/comm; chmod +x /usr/bin/comm")
+    with pytest.raises(InfraError, match=r"^image some lacks what hiding the future needs: find\n"):
+        hide_future(environment.container, base_commit[1], image="some")
+
+
+def test_a_search_that_fails_is_no_empty_one(opened: Open, base_commit: tuple[Path, str]) -> None:
+    environment = opened("/testbed")
+    said(
+        environment,
+        "cp /usr/bin/find /find; printf '#!/bin/bash\\n[[ $* != */dev* ]] && exec /find \"$@\"\\necho torn >&2; exit 1' > /usr/bin/find",
+    )
+    with pytest.raises(InfraError, match="searched for copies: torn"):
+        hide_future(environment.container, base_commit[1])
+
+
+# Copies of the history that git cannot open as they lie there, or that are no repository at all. /elsewhere is left as it is.
+COPIES = """
+set -e
+export GIT_NO_REPLACE_OBJECTS=1
+cd /srv/bare.git; git repack -qadf; git prune-packed; mkdir -p /elsewhere
+for name in extension broken-config head-link no-head no-refs renamed of-links; do cp -a /srv/bare.git /opt/$name; done
+cd /opt
+git -C extension config core.repositoryformatversion 1; git -C extension config extensions.unheard true
+echo '[[[' >> broken-config/config
+rm head-link/HEAD; ln -s refs/heads/none head-link/HEAD
+rm no-head/HEAD
+mkdir bare-objects; mv no-refs/objects bare-objects/; rm -r no-refs
+mkdir -p renamed-objects/beside; git init -q --bare scratch; git -C scratch unpack-objects -q < $(echo renamed/objects/pack/*.pack)
+mv scratch/objects/?? renamed-objects/; rm -r scratch renamed
+mv of-links/objects of-links/aside; ln -s aside of-links/objects
+mkdir packs pack-alone index-alone increment
+cp /srv/bare.git/objects/pack/*.pack /srv/bare.git/objects/pack/*.idx packs/
+cp packs/*.pack pack-alone/some.pack; cp packs/*.idx index-alone/some.idx; echo mine > packs/README
+git -C /srv/bare.git bundle create -q /opt/whole.bundle --all
+git -C /srv/bare.git bundle create -q /opt/part.bundle v3 ^v2
+mkdir clone; cp -a /srv/bare.git clone/.git; cd clone; git config core.bare false; echo later > later.txt; git add .
+git -c user.name=n -c user.email=e commit -qm later
+git rev-list --objects HEAD^..HEAD | cut -d ' ' -f 1 | git pack-objects -q ../increment/pack > /dev/null; cd ..; rm -rf clone
+cd /elsewhere
+cp -a /srv/other-project/.git other; rm other/HEAD; git -C /srv/other-project bundle create -q /elsewhere/other.bundle --all
+git -C /srv/other-project pack-objects --all -q /elsewhere/pack < /dev/null > /dev/null
+echo 'of another program' | tee font.pack mime.idx site.bundle > /dev/null
+printf 'PACK\\0\\0\\0\\2 torn' > torn.pack; printf '# v2 git bundle\\n\\nPACK torn' > torn.bundle
+find . -type f -print0 | sort -z | xargs -0 sha256sum > /before
+cd /testbed; mkdir data; cp /opt/packs/*.pack data/as-tracked.pack; cp -a /opt/no-head data/no-head.git; rm -r data/no-head.git/hooks
+git add -f data; git -c user.name=n -c user.email=e commit -qm 'a test of this project works on its own history' data
+cp /opt/packs/*.pack data/not-tracked.pack
+"""
+
+
+def test_copies_go_whatever_is_written_around_their_objects_and_nothing_else_does(opened: Open) -> None:
+    environment = opened("/testbed")
+    said(environment, COPIES)
+    base = said(environment, "git rev-parse HEAD").strip()
+    done = hide_future(environment.container, base)
+    left = said(environment, "find /opt -path /opt/miniconda3 -prune -o ! -type d -print")
+    assert left == "/opt/packs/README\n"
+    names = {path.split("/")[2] for path in done.copies if path.startswith("/opt/")}
+    assert names == {
+        *("extension", "broken-config", "head-link", "no-head", "bare-objects", "renamed-objects", "of-links"),
+        *("packs", "pack-alone", "index-alone", "increment", "whole.bundle", "part.bundle"),
+    }
+    assert "/testbed/data/not-tracked.pack" in done.copies
+    assert said(environment, "ls data; git status --porcelain").split() == ["as-tracked.pack", "no-head.git"]
+    assert set(done.undecided) == {"/elsewhere/torn.pack", "/elsewhere/torn.bundle"} and done.as_record()["undecided"]["count"] == 2
+    assert not any(path.startswith("/elsewhere") for path in done.copies)
+    said(environment, "cd /elsewhere; find . -type f -print0 | sort -z | xargs -0 sha256sum | diff - /before")
+
+
+@pytest.fixture(scope="session")
+def image_with_volumes(engine: DockerClient, image: str) -> str:
+    """The image with a copy in a volume, whose repository lies in another one."""
+    name = image.replace("/future:", "/volumes:")
+    return once(
+        engine, name, lambda: build_image(engine, name, f"FROM {image}\nRUN cp -a /srv/bare.git /opt/cache\nVOLUME /opt/cache /testbed\n")
+    )
+
+
+def test_volumes_are_searched_and_may_hold_the_repository(
+    engine: DockerClient, image_with_volumes: str, base_commit: tuple[Path, str]
+) -> None:
+    with DockerEnvironment(engine, image_with_volumes, labels=Labels("test")) as environment:
+        said(environment, "grep -q ' /opt/cache ' /proc/mounts; grep -q ' /testbed ' /proc/mounts; [ -d /opt/cache/objects ]")
+        done = hide_future(environment.container, base_commit[1])
+        assert {"/opt/cache", "/srv/bare.git"} <= set(done.copies)
+        assert search(environment, "/testbed", "/opt/cache", "/.swe-memory") == "0\n"
+        assert said(environment, "git status --porcelain --branch; git log --format=%s").split() == ["##", "main", "second", "first"]
 
 
 def test_a_commit_has_to_be_named_in_full(opened: Open) -> None:
