@@ -84,7 +84,7 @@ def hide_future(
     if not _COMMIT.fullmatch(base_commit):
         raise UsageError(f"{base_commit!r} is not a full commit hash", "Write all 40 hex digits.")
     began = time.monotonic()
-    done = container.run(shell_script("hide_future"), root, base_commit, " ".join(builders), seconds=_SECONDS)
+    done = container.run(shell_script("hide_future"), root, base_commit, " ".join(builders), container.user, seconds=_SECONDS)
     found: dict[str, list[str]] = {}
     for record in done.output.split(b"\0"):
         name, _, value = record.decode("utf-8", errors="replace").partition(" ")

@@ -97,6 +97,11 @@ def test_the_image_s_variables_stay_and_the_callers_stay_away(make: Make, monkey
     assert "CANARY" not in own.execute("env; cat /proc/*/environ | tr '\\0' '\\n'").output
 
 
+def test_settings_of_git_that_a_caller_counts_stay_beside_the_trust_in_the_folder(make: Make) -> None:
+    own = make(variables={"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Given"})
+    assert own.execute("git config user.name; git config safe.directory").output == "Given\n/testbed\n"
+
+
 def test_a_shell_of_the_official_images_finds_the_repositorys_python(environment: DockerEnvironment) -> None:
     assert environment.execute("command -v python").output == "/opt/miniconda3/envs/testbed/bin/python\n"
 

@@ -317,6 +317,19 @@ def test_a_copy_for_another_user_belongs_to_that_user(opened: Open, base_commit:
     assert said(environment, "id -un; echo 'a = 2' > a.py && git commit -qam mine && git log -1 --format=%s").split() == ["agent", "mine"]
 
 
+@pytest.mark.parametrize(("owner", "user"), [("agent", ""), ("agent", "0:0"), ("root", "agent"), ("123", "1000:1000")])
+def test_git_works_for_whom_commands_run_as_whoever_owns_the_folder(
+    opened: Open, base_commit: tuple[Path, str], owner: str, user: str
+) -> None:
+    environment = opened("/testbed")
+    said(environment, f"chown -R {owner} /testbed; echo 'a = 2' > a.py")
+    environment.container.user = user
+    assert "a = 2" in said(environment, "git diff")
+    hide_future(environment.container, base_commit[1])
+    assert "a = 2" in said(environment, "git diff")
+    assert "a = 2" in said(environment, "unset ${!GIT_CONFIG_@}; git diff")  # versions of git before 2.38 do not take it from variables
+
+
 @pytest.mark.parametrize(
     ("root", "before", "message"),
     [

@@ -1,6 +1,7 @@
 # Replaces the .git of the repository at ROOT by one that holds what BASE reaches and nothing else. Runs as root in a container, after git.sh.
 #
-# Arguments: ROOT, BASE (a full commit hash), the committer addresses by which commits of image builders are known (words in one argument).
+# Arguments: ROOT, BASE (a full commit hash), the committer addresses by which commits of image builders are known (words in one argument), the user whom commands
+# run as (as an image names one; "" for root).
 #
 # Left in /.swe-memory, for taking the patch: objects/ (hard links to the new pack), start.git/ (a repository whose tree `start` is the folder as the image has
 # it, with what git did not know and did not ignore) and `ignored` (the names of what it did ignore).
@@ -347,8 +348,22 @@ remember_start() {
     unset GIT_DIR GIT_WORK_TREE
 }
 
+# Let git work in $1 for user $2 also where the folder is another's. Variables say so as well, which versions of git before 2.38 do not listen to.
+trust() {
+    local name=${2%%:*} user=0 login number owner
+    case $name in
+        '' | root) ;;
+        *[!0-9]*) while IFS=: read -r login _ number _; do [ "$login" = "$name" ] && user=$number; done </etc/passwd ;;
+        *) user=$name ;;
+    esac
+    owner=$(stat -c %u "$1")
+    if [ "$owner" != "$user" ]; then
+        (unset GIT_CONFIG_NOSYSTEM GIT_CONFIG_SYSTEM && git config --system --add safe.directory "$1")
+    fi
+}
+
 hide() {
-    local root=$1 base=$2 builders=$3 dir common head start parents tree old path lacks new=$STORE/repository.git
+    local root=$1 base=$2 builders=$3 user=$4 dir common head start parents tree old path lacks new=$STORE/repository.git
     rm -rf "$STORE"
     mkdir -p "$STORE"
     lacks=$(lacking)
@@ -394,6 +409,7 @@ hide() {
     remove_copies || fail broken "copies of the history cannot be told from other repositories" || return
     rm -rf "$look" "$STORE"/{borrowed,stores,packs,bundles,known,sample,names,indexed,why,list,base.index}
     remember_start "$root" "$start" || fail broken "the folder cannot be read" || return
+    trust "$root" "$user" || fail broken "git cannot be told to work in a folder of another user's" || return
     verify "$root" "$start"
 }
 
