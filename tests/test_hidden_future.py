@@ -317,6 +317,30 @@ def test_a_copy_for_another_user_belongs_to_that_user(opened: Open, base_commit:
     assert said(environment, "id -un; echo 'a = 2' > a.py && git commit -qam mine && git log -1 --format=%s").split() == ["agent", "mine"]
 
 
+BUILDERS_STATES = {
+    "flags": "git update-index --assume-unchanged file1.py; git update-index --skip-worktree file2.py; echo 1 >> file1.py; echo 2 >> file2.py; rm file3.py; "
+    "git update-index --skip-worktree file3.py",
+    "sparse": "git config core.sparseCheckout true; printf '/*\\n!/file3.py\\n' > .git/info/sparse-checkout; git read-tree -mu HEAD; [ ! -e file3.py ]",
+    "cone": "mkdir -p in/side out; git sparse-checkout set in >/dev/null 2>&1",
+    "staged": "echo staged > file4.py; echo new > $'new\\nand odd.txt'; ln -s a.py link; chmod +x file5.py; git add .; git rm -q file6.py; "
+    "git rm -q --cached file8.py; echo more >> file9.py",
+    "filter": "git config filter.ours.clean 'sed s/local/common/'; git config filter.ours.smudge cat; echo 'file10.py filter=ours' > .git/info/attributes; "
+    "echo local > file10.py; git add file10.py; git show :file10.py | grep -q common",
+}
+
+
+@pytest.mark.parametrize("state", BUILDERS_STATES.values(), ids=BUILDERS_STATES.keys())
+def test_what_an_images_builder_told_git_of_the_work_tree_stays_told(opened: Open, base_commit: tuple[Path, str], state: str) -> None:
+    environment = opened("/srv/official")
+    said(environment, f"{state}; echo '# {FIX}' > file7.py; git add file7.py; git show HEAD:file7.py > file7.py")
+    look = "git ls-files -v; git config --get-regexp 'filter|core.sparse'; git status --porcelain; git diff; git diff --cached"
+    said(environment, f"cp -a . /before; cd /before; git reset -q file7.py; {{ {look}; }} > /told")
+    done = hide_future(environment.container, base_commit[1], root="/srv/official")
+    assert said(environment, f"{{ {look}; }} | diff /told - || true") == ""
+    assert search(environment, "/srv/official", "/.swe-memory") == "0\n" and done.kept > 0
+    assert said(environment, "git fsck --strict 2>&1; git stash -q; git stash pop -q; ls .git/objects/info") == ""
+
+
 @pytest.mark.parametrize(("owner", "user"), [("agent", ""), ("agent", "0:0"), ("root", "agent"), ("123", "1000:1000")])
 def test_git_works_for_whom_commands_run_as_whoever_owns_the_folder(
     opened: Open, base_commit: tuple[Path, str], owner: str, user: str

@@ -84,9 +84,10 @@ class DockerEnvironment:
 
     ``image`` is there already (see :mod:`harness.environments.images`). ``timeout`` is the limit in seconds of a command that brings none;
     ``output_limit`` the bytes of output that are kept (the first and the last half, with a marker between them); ``variables`` are the environment's beside
-    the image's own (and what has git trust ``workdir``, whoever owns it); ``interpreter`` is what takes the command. Commands run as the image's user. Background children live until :meth:`close`; those of a
-    command that timed out or was stopped end with it. A command that a signal ended has code 128 + its number: 137 also where the kernel ended it for want
-    of memory. Once ``halt`` is set, the command under way is ended as if its time were over, and none is started any more.
+    the image's own (and what has git trust ``workdir``, whoever owns it); ``interpreter`` is what takes the command. Commands run as the image's user.
+    Background children live until :meth:`close`; those of a command that timed out or was stopped end with it. A command that a signal ended has code 128 +
+    its number: 137 also where the kernel ended it for want of memory. Once ``halt`` is set, the command under way is ended as if its time were over, and
+    none is started any more.
 
     ``warnings`` is what the engine says of limits that it cannot enforce (rootless engines without cgroup delegation): the container runs without them.
 

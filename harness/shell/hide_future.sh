@@ -90,6 +90,57 @@ cleared() {
     [ -d "$1" ] && [ ! -L "$1" ] && first=$(find "$1" -mindepth 1 -print -quit) && [ -z "$first" ]
 }
 
+# What the repository at $dir says of the work tree $1 that hides nothing later, into files beside $2: its sparse settings and filters, the flags of its index,
+# and what is staged on top of tree $3 (not looked at if empty). An index that cannot be read says nothing.
+remember_index() {
+    local meta path mode oid status
+    : >"$2.settings" && : >"$2.assumed" && : >"$2.skipped" && : >"$2.staged" && : >"$2.removed" || return 1
+    GIT_DIR=$dir g config -z --get-regexp '^(core\.sparsecheckout(cone)?|filter\..*)$' >"$2.settings"
+    [ ! -f "$dir/info/sparse-checkout" ] || cp "$dir/info/sparse-checkout" "$2/info/" || return 1
+    [ -f "$dir/index" ] && GIT_DIR=$dir GIT_WORK_TREE=$1 g ls-files -v -z >"$2.list" || return 0
+    sed -z -n 's/^[a-z] //p' "$2.list" >"$2.names" && sort -zu "$2.names" >"$2.assumed" && sed -z -n 's/^[Ss] //p' "$2.list" >"$2.names" &&
+        sort -zu "$2.names" >"$2.skipped" || return 1
+    [ -n "$3" ] && GIT_DIR=$dir GIT_WORK_TREE=$1 g diff-index --cached --raw -z --no-renames --no-abbrev --ignore-submodules "$3" >"$2.list" || return 0
+    while IFS= read -rd '' meta && IFS= read -rd '' path; do
+        read -r _ mode _ oid status <<<"$meta"
+        case $status:$mode in
+            D:*) printf '%s\0' "$path" >>"$2.removed" ;;
+            [AMT]:10* | [AMT]:120000)
+                if [ -f "$1/$path" ] || [ -L "$1/$path" ]; then printf '%s %s 0\t%s\0' "$mode" "$oid" "$path" >>"$2.staged" || return 1; fi
+                ;;
+        esac
+    done <"$2.list"
+}
+
+# The names of $1 that git knows, at standard output.
+known_of() { g ls-files -z >"$2.list" && sort -zu "$2.list" >"$2.names" && comm -z -12 "$2.names" "$1"; }
+
+# Tell the new repository at $1/.git what remember_index found, which lies beside $2. What was staged is so again where the work tree holds that very content: no
+# object of the old repository is taken over.
+restore_index() {
+    local key value oids
+    while IFS=$'\n' read -rd '' key value; do g config --file "$1/.git/config" --add "$key" "$value"; done <"$2.settings"
+    (
+        export GIT_DIR=$1/.git GIT_WORK_TREE=$1
+        cd "$1" || exit 1
+        if [ -s "$2.staged" ]; then
+            sed -z 's/^[^\t]*\t//' "$2.staged" >"$2.names" && mkdir "$2.scratch" &&
+                GIT_INDEX_FILE=$2.index GIT_OBJECT_DIRECTORY=$2.scratch g update-index --add --replace -z --stdin <"$2.names" &&
+                GIT_INDEX_FILE=$2.index g ls-files -s -z >"$2.list" && sort -z "$2.list" >"$2.names" && sort -z "$2.staged" >"$2.list" &&
+                comm -z -12 "$2.list" "$2.names" >"$2.staged" && sed -z 's/^[^\t]*\t//' "$2.staged" >"$2.names" &&
+                g update-index --add --replace -z --stdin <"$2.names" && sed -z -E 's/^[0-9]+ ([0-9a-f]+) .*/\1/' "$2.staged" >"$2.list" || exit 1
+            mapfile -d '' oids <"$2.list"
+            if [ ${#oids[@]} != 0 ]; then
+                printf '%s\n' "${oids[@]}" >"$2.list" && g pack-objects -q "$1/.git/objects/pack/pack" <"$2.list" >/dev/null && g prune-packed -q || exit 1
+            fi
+        fi
+        if [ -s "$2.removed" ]; then g update-index --force-remove -z --stdin <"$2.removed" || exit 1; fi
+        if [ -s "$2.assumed" ]; then known_of "$2.assumed" "$2" >"$2.known" && g update-index --assume-unchanged -z --stdin <"$2.known" || exit 1; fi
+        if [ -s "$2.skipped" ]; then known_of "$2.skipped" "$2" >"$2.known" && g update-index --skip-worktree -z --stdin <"$2.known" || exit 1; fi
+    ) || return 1
+    rm -rf "$2".{settings,assumed,skipped,staged,removed,list,names,known,index,scratch}
+}
+
 # Put the repository $2 in the place of what is at $1/.git.
 put_in_place() {
     local open=
@@ -97,6 +148,7 @@ put_in_place() {
     cleared "$1/.git" || return 1
     if [ -d "$1/.git" ]; then mv "$2"/* "$1/.git/"; else mv "$2" "$1/.git"; fi || return 1
     GIT_DIR=$1/.git GIT_WORK_TREE=$1 g update-index -q --refresh >/dev/null # false where files differ from the commit
+    restore_index "$1" "$2" || return 1
     chown -R --reference="$1" "$1/.git" || return 1
     [ -z "$open" ] || chmod -R a+rwX "$1/.git"
 }
@@ -110,7 +162,8 @@ hide_in_submodules() {
         [ "${mode:0:6}" = 160000 ] && [ -e "$1/$path/.git" ] || continue
         oid=${mode##* }
         number=$((number + 1))
-        if find_repository "$1/$path" && GIT_DIR=$dir g cat-file -e "$oid^{commit}" && build_repository "$oid" "$3.$number" "$oid"; then
+        if find_repository "$1/$path" && GIT_DIR=$dir g cat-file -e "$oid^{commit}" && build_repository "$oid" "$3.$number" "$oid" &&
+            remember_index "$1/$path" "$3.$number" ''; then
             dir_of_parent=$dir hide_in_submodules "$1/$path" "$oid" "$3.$number" || return 1
             put_in_place "$1/$path" "$3.$number" || return 1
             name=
@@ -390,6 +443,7 @@ hide() {
     say head "$start"
     build_repository "$start" "$new" "$base" || fail broken "$(<"$new/why")" || return
     cp "$new/config" "$STORE/config" && borrowed >"$STORE/borrowed" || fail broken "what it borrows cannot be listed" || return
+    remember_index "$root" "$new" "$tree" || fail broken "the index cannot be read" || return
     search || fail broken "not every folder of the container could be searched for copies: $(<"$STORE/why")" || return
     if [ -s "$STORE/stores" ] || [ -s "$STORE/packs" ] || [ -s "$STORE/bundles" ]; then
         recognise || fail broken "the objects of the repository cannot be listed" || return
@@ -423,14 +477,14 @@ verify() {
     find "$root/.git" -type f -printf '%P\0' >"$STORE/list" || fail broken "the new .git cannot be read" || return
     while IFS= read -rd '' name; do
         case $name in
-            objects/pack/pack-* | HEAD | config | index | packed-refs | shallow | refs/heads/main | info/exclude | info/attributes) ;;
+            objects/pack/pack-* | HEAD | config | index | packed-refs | shallow | refs/heads/main | info/exclude | info/attributes | info/sparse-checkout) ;;
             objects/*) say loose "$name" ;;
             *) say left "$name" ;;
         esac
     done <"$STORE/list"
     g cat-file --batch-all-objects --batch-check='%(objectname)' >"$STORE/list" && number=$(wc -l <"$STORE/list") || fail broken "the new objects cannot be listed" || return
     say held "$number"
-    g rev-list --objects --all >"$STORE/list" && number=$(wc -l <"$STORE/list") || fail broken "the new commits cannot be listed" || return
+    g rev-list --objects --all --indexed-objects >"$STORE/list" && number=$(wc -l <"$STORE/list") || fail broken "the new commits cannot be listed" || return
     say reached "$number"
     rm -f "$STORE/list"
     unset GIT_DIR
