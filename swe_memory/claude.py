@@ -42,8 +42,9 @@ T = TypeVar("T", bound=BaseModel)
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 FailureKind = Literal["invalid", "truncated", "refused", "paused", "too_long", "unexpected"]
 
-# What stops an answer, and what that makes of it. Everything else ("end_turn", "stop_sequence") leaves a text to parse.
 _GRACE = 0.5  # seconds by which the HTTP client's own limit, which closes the connection, comes first
+
+# What stops an answer, and what that makes of it. Everything else ("end_turn", "stop_sequence") leaves a text to parse.
 _STOPPED: dict[str, tuple[FailureKind, str]] = {
     "refusal": ("refused", "the model refused to answer"),
     "pause_turn": ("paused", "the model paused its turn, which only makes sense with server tools, and none were offered"),
