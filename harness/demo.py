@@ -17,8 +17,8 @@ and a recalled item changes only the order in which it tries them. It is here to
 says nothing about language models."""
 
 
-def demo_command(out: Path, *, workers: int = 2, as_json: bool = False) -> tuple[int, str]:
-    """Run the demo in ``out``, or go on with one that was stopped; (exit code, what to print)."""
+def demo_command(out: Path, *, workers: int = 2, slice: str | None = None, as_json: bool = False) -> tuple[int, str]:
+    """Run the demo in ``out`` on all issues or those of ``slice`` (A:B), or go on with one that was stopped; (exit code, what to print)."""
     if not as_json:
         click.echo(INTRODUCTION + "\n", err=True)
     resume = (out / "experiment.json").is_file()
@@ -31,22 +31,31 @@ def demo_command(out: Path, *, workers: int = 2, as_json: bool = False) -> tuple
             dataset="minibench",
             call_limit=40,
             arms=("none", "reasoningbank", "derangement"),
+            slice=slice,
         )
     except UsageError as error:
         if resume:
             raise UsageError(error.what, f"Remove {out}, or give the demo another folder with --out.") from error
         raise
-    return code, shown if as_json else f"{shown}\n\n{next_steps(out)}"
+    return code, shown if as_json else f"{shown}\n\n{next_steps(out, first_issue(slice))}"
 
 
-def next_steps(out: Path) -> str:
-    """What to type next."""
+def first_issue(slice: str | None) -> str:
+    """The first issue of the demo on these places of the bench."""
+    from harness.dataset import load_dataset
+    from harness.selection import select
+
+    return select(load_dataset("minibench"), slice=slice or "")[0]
+
+
+def next_steps(out: Path, issue: str) -> str:
+    """What to type next; ``issue`` is one of the demo."""
     bank = out / "banks" / "reasoningbank" / "1-a" / "bank.lance"
     name = _command()
     commands = [
         (f"{name} items list --bank {bank}", "what was learned"),
         (f"{name} report {out}", "the same as one HTML page, with plots"),
-        (f"{name} run explain {out} derangement/1-1/minibench__daybook-1", "what one attempt was given, and why"),
+        (f"{name} run explain {out} derangement/1-1/{issue}", "what one attempt was given, and why"),
         (f"{name} learn FOLDER --bank my.lance", "learn from your own agent's attempts"),
         (f"{name} recall --bank my.lance --repo OWNER/NAME issue.md", "the one item that matters for an issue"),
     ]

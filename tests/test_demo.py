@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import demo
-from harness.demo import demo_command, next_steps
+from harness.demo import demo_command, first_issue, next_steps
 from harness.layout import lay_out
 from swe_memory.errors import UsageError
 from tests.experiments import made_experiment, made_issues
@@ -21,7 +21,7 @@ from tests.experiments import made_experiment, made_issues
 def test_the_demo_names_commands_that_exist() -> None:
     from swe_memory.cli import cli
 
-    lines = [line.split() for line in next_steps(Path("demo-run")).splitlines()[1:]]
+    lines = [line.split() for line in next_steps(Path("demo-run"), first_issue("6:12")).splitlines()[1:]]
     assert all(Path(words[0]).name == "swe-memory" for words in lines)
     named = {words[1] for words in lines}
     assert named and named <= set(cli.commands) | set(cli.list_commands(None))  # type: ignore[arg-type]
@@ -41,10 +41,11 @@ def test_the_demo_shows_crossfit_with_memory_and_a_placebo_and_names_a_bank_that
     assert [options["resume"] for options in asked] == [False, True]
     assert {options["dataset"] for options in asked} == {"minibench"} and {options["workers"] for options in asked} == {3}
     # Nothing else is set, so it is the default protocol: one crossfit build.
-    assert set(asked[0]) == {"out", "workers", "resume", "as_json", "dataset", "arms", "call_limit"}
+    assert set(asked[0]) == {"out", "workers", "resume", "as_json", "dataset", "arms", "call_limit", "slice"}
+    assert asked[0]["slice"] is None
     arms = asked[0]["arms"]
     assert arms == ("none", "reasoningbank", "derangement")
-    (bank,) = re.findall(r"--bank (\S*banks\S*)", next_steps(out))
+    (bank,) = re.findall(r"--bank (\S*banks\S*)", next_steps(out, "minibench__daybook-1"))
     assert bank in {str(out / plan.place / "bank.lance") for plan in lay_out(made_experiment(made_issues(2, 2), *arms)).banks}
 
 
