@@ -264,6 +264,15 @@ def test_commands_run_as_the_images_user(engine: DockerClient, base_image: str, 
     assert own.execute("ps -eo args | grep -c '^sleep 400'").output == "0\n"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Tests that a shell runs in the background inherit that SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_the_container_goes_with_the_attempt_however_it_ends(engine: DockerClient, image: str) -> None:
     def left() -> list[str]:
         return containers(engine, "ends")
