@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from typing import Any
 
 from harness.arms import Arm
 from harness.checks import wrong_field
-from harness.files import to_bytes
 from harness.layout import Cell, Key, Layout
 from swe_memory.errors import UsageError
 from swe_memory.records import Usage
@@ -101,11 +99,6 @@ def histories(events: Iterable[Mapping[str, Any]]) -> dict[Key, History]:
             last.ended, last.reason = "failed", event["reason"]
         history.last = kind
     return found
-
-
-def patch_hash(patch: str | None) -> str:
-    """sha256 of a patch, as the journal's ``patch_sha256`` has it."""
-    return hashlib.sha256(to_bytes(patch or "")).hexdigest()
 
 
 def printable(value: Any) -> Any:

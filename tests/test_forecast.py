@@ -20,7 +20,6 @@ from harness.layout import Cell, lay_out
 from harness.plan import Experiment
 from swe_memory.errors import UsageError
 from tests.dataset_rows import row, written
-from tests.engine_answers import engine_with
 from tests.experiments import experiments, made_experiment, made_issues
 
 
@@ -185,9 +184,13 @@ def test_the_plan_is_told_in_numbers() -> None:
 # -- images ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_names_the_images_that_are_missing_where_an_engine_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("engine")
+def test_a_dry_run_names_the_images_that_are_missing_where_an_engine_answers(
+    base_image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    rows = written(tmp_path, *(row(instance_id=f"acme__web-{n}", image=f"acme/web-{n}:1") for n in range(1, 4)))
+    images = {1: "acme/web-1:1", 2: base_image, 3: "acme/web-3:1"}
+    rows = written(tmp_path, *(row(instance_id=f"acme__web-{number}", image=image) for number, image in images.items()))
     asked = ["--dataset", str(rows), "--arm", "gold", "--out", str(tmp_path / "out"), "--dry-run"]
 
     def shown(*more: str) -> str:
@@ -195,12 +198,10 @@ def test_a_dry_run_names_the_images_that_are_missing_where_an_engine_answers(tmp
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    with engine_with(["acme/web-2:1"]) as host:
-        monkeypatch.setenv("DOCKER_HOST", host)
-        text = shown()
-        assert "2 are not on the engine (swe-memory images pull):" in text and "acme/web-1:1" in text and "acme/web-2:1" not in text
-        assert json.loads(shown("--json"))["missing_images"] == ["acme/web-1:1", "acme/web-3:1"]
-        assert "images      all are on the engine" in shown("--instance", "acme__web-2")
+    text = shown()
+    assert "2 are not on the engine (swe-memory images pull):" in text and "acme/web-1:1" in text and base_image not in text
+    assert json.loads(shown("--json"))["missing_images"] == ["acme/web-1:1", "acme/web-3:1"]
+    assert "images      all are on the engine" in shown("--instance", "acme__web-2")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody")
     assert "images" not in shown() and json.loads(shown("--json"))["missing_images"] is None
     assert not (tmp_path / "out").exists()

@@ -27,7 +27,6 @@ from harness.telling import Teller, describe
 from swe_memory.records import Usage
 from tests.compared import events, state
 from tests.dataset_rows import row, written
-from tests.engine_answers import engine_with
 from tests.experiments import made_experiment, made_issues
 
 NOUNS = "attempt issue stream call action token item image container problem line file worker session try verdict draft test pair character time instance thing"
@@ -94,15 +93,11 @@ def test_what_was_learned_again_from_one_attempt() -> None:
     right(relearn_text(found), "1 attempt of none in r", "1 draft refused", "left out as not graded: 1 attempt")
 
 
-def test_one_image_and_no_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    rows = written(tmp_path, row(image="acme/one:1"))
-    asked = ["--dataset", str(rows)]
-    with engine_with(["acme/one:1"]) as host:
-        monkeypatch.setenv("DOCKER_HOST", host)
-        right(CliRunner().invoke(images, ["list", *asked]).output, "1 of 1 image is here")
-        right(CliRunner().invoke(images, ["pull", *asked]).output, "the image is here")
-        right(CliRunner().invoke(clean, []).output, "0 containers removed, 0 left to their processes")
-    with engine_with(["acme/other:1"]) as host:
-        monkeypatch.setenv("DOCKER_HOST", host)
-        right(CliRunner().invoke(images, ["list", *asked]).output, "0 of 1 image is here", "1 is missing; the disk that it needs")
+@pytest.mark.usefixtures("engine")
+def test_one_image_and_no_container(base_image: str, tmp_path: Path) -> None:
+    asked = ["--dataset", str(written(tmp_path, row(image=base_image)))]
+    right(CliRunner().invoke(images, ["list", *asked]).output, "1 of 1 image is here")
+    right(CliRunner().invoke(images, ["pull", *asked]).output, "the image is here")
+    right(CliRunner().invoke(clean, [str(tmp_path / "no-such-run")]).output, "0 containers removed, 0 left to their processes")
+    asked = ["--dataset", str(written(tmp_path, row(image="swe-memory-test/nobody-has-this:1")))]
+    right(CliRunner().invoke(images, ["list", *asked]).output, "0 of 1 image is here", "1 is missing; the disk that it needs")

@@ -10,12 +10,12 @@ from harness.analysis.tables import Table
 from harness.analysis.uptake import Uptake
 from harness.events import AttemptState, RunState
 from harness.layout import Cell
-from harness.looking import patch_hash
 from harness.outcomes import ArmRows
+from harness.trajectory_file import patch_sha256
 
 Attempts = Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
 """(arm, issue) -> its attempts by stream, as in ISSUE of :mod:`harness.analysis`."""
-EMPTY = patch_hash("")
+EMPTY = patch_sha256("")
 
 
 def attempts_of(

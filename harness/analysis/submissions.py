@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from harness.analysis.attempts import Attempts
 from harness.analysis.tables import MEASURES, Table
 from harness.analysis.words import count
-from harness.looking import patch_hash
+from harness.trajectory_file import patch_sha256
 from swe_memory.errors import SweMemoryError, UsageError
 from swe_memory.records import Trajectory, Verdict
 
@@ -157,7 +157,7 @@ def _attempt(
         "outcome": None if resolved is None else "resolved" if resolved else "unresolved",
         "flags": [TOUCHES_TESTS] if patch and _touches_tests(patch) else [],
         "verdict": None,
-        "patch_sha256": patch_hash(patch) if patch and patch.strip() else None,
+        "patch_sha256": patch_sha256(patch) if patch and patch.strip() else None,
         "recalled": None,
         "control": None,
         "given": None,
