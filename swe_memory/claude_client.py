@@ -117,7 +117,7 @@ def connect(provider: Provider, *, api_key: str | None, base_url: str | None, ti
         client.close()
         raise UsageError(
             "no key for the Anthropic API",
-            "set ANTHROPIC_API_KEY; judging and distilling go without a language model too (rules)",
+            "set ANTHROPIC_API_KEY; judging and distilling can go by rules instead, without a language model",
         )
     return client
 
